@@ -35,10 +35,10 @@ from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.condition_sql import Compiler, instant, may_touch, plain_form
 from vocabtool.index.database import Fields
-from vocabtool.index.documents import ID, TEXT
+from vocabtool.index.documents import ID, TEXT, value_of
 from vocabtool.search.conditions import LEAST, MOST, Comparison, Moment, Value, Where
 
-Fetch = Callable[[str, Sequence[object]], Sequence[Sequence[Any]]]
+Fetch = Callable[[str], Sequence[Sequence[Any]]]
 
 STRING: Final = 'text COLLATE "C"'
 TYPES: Final[dict[Kind, str]] = {
@@ -105,18 +105,15 @@ def columns_of_text(text: str) -> tuple[str | None, str | None, int | None]:
     )
 
 
-def columns_of_value(value: bytes | int | float | None, kind: Kind) -> tuple[object, ...]:
-    """Convert the value of a field to the values of all columns of the field."""
+def columns_of_value(text: str | None, kind: Kind) -> tuple[object, ...]:
+    """Convert the text of a field's value to the values of all columns of the field."""
     if kind == "null":
         return ()
-    if value is None:
+    if text is None:
         return (None,) * (5 if kind == "string" else 1)
-    if isinstance(value, bytes):
-        text = storable(value.decode("utf-8", "replace"))
+    if kind == "string":
         return text, *columns_of_text(text), items_of(text)
-    if kind == "boolean":
-        return (bool(value),)
-    return (as_decimal(value) if kind == "number" else value,)
+    return (text == "true" if kind == "boolean" else as_decimal(value_of(text, kind)),)
 
 
 def value_of_column(value: object) -> object:
@@ -149,16 +146,16 @@ def items_of(text: str) -> list[str] | None:
     statement = "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) END"
     if _LISTS.reader.execute(statement, (text,)).fetchone() != (b"array",):
         return None
-    found = set()
+    keys = set()
     for type_, atom in _LISTS.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):
         if type_ in (b"true", b"false"):
-            found.add(element_key(type_ == b"true"))
+            keys.add(element_key(type_ == b"true"))
         elif type_ in (b"integer", b"real"):
-            found.add(element_key(atom))
+            keys.add(element_key(atom))
         elif type_ == b"text" and NUL.encode() not in atom:
             with suppress(UnicodeDecodeError):  # half a surrogate pair, which no condition has
-                found.add(element_key(atom.decode()))
-    return sorted(found)
+                keys.add(element_key(atom.decode()))
+    return sorted(keys)
 
 
 def element_key(value: str | int | float | bool) -> str:
@@ -175,7 +172,7 @@ def with_edges(plain: str) -> str:
     """
 
     def mark(others: re.Match[str]) -> str:
-        return AFTER + BETWEEN.join(each.translate(ESCAPES) for each in others[0]) + BEFORE
+        return AFTER + BETWEEN.join(sign.translate(ESCAPES) for sign in others[0]) + BEFORE
 
     return OTHERS.sub(mark, f" {plain} ")[2:-2]
 
@@ -230,7 +227,7 @@ class PostgresCompiler(Compiler):
 
     def any_of(self, name: str, values: Sequence[Value]) -> str:
         test = super().any_of(name, values)
-        starts = dict.fromkeys(each[:INDEXED] for each in values if isinstance(each, str))
+        starts = dict.fromkeys(value[:INDEXED] for value in values if isinstance(value, str))
         if not starts or name in (ID, TEXT):
             return test
         return f"({test} AND left({name}, {INDEXED}) IN ({self.put(*starts)}))"
@@ -251,7 +248,7 @@ class PostgresCompiler(Compiler):
         if isinstance(value, str):  # the same test finds it with lists and without
             return True
         lists = f"SELECT 1 FROM {self._table} WHERE {name}_items IS NOT NULL LIMIT 1"
-        return bool(self._fetch(lists, ()))
+        return bool(self._fetch(lists))
 
     def has_element(self, name: str, values: Sequence[Value]) -> str:
         # PostgreSQL sees that the index of the lists suffices, where null and false are the same.
@@ -264,5 +261,5 @@ class PostgresCompiler(Compiler):
         return f"(CASE WHEN {name}_items IS NOT NULL THEN {any_} ELSE {otherwise} END)"
 
     def _any_item(self, name: str, values: Sequence[Value]) -> str:
-        keys = [element_key(each) for each in values if not isinstance(each, Moment)]
+        keys = [element_key(value) for value in values if not isinstance(value, Moment)]
         return f"{name}_items && {self.put(keys)}::text[]"

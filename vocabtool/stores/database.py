@@ -176,11 +176,9 @@ class Connections:
             raise VocabtoolError(f"the name of a schema must be {wanted}; got {schema[:70]!r}")
         try:
             given = conninfo_to_dict(conninfo)
-        except ProgrammingError:
-            given = None  # libpq's message may quote the password
-        if given is None:
+        except ProgrammingError:  # its message may quote the password
             wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
-            raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}")
+            raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}") from None
         self.schema, self.quoted = schema, '"' + schema.replace('"', '""') + '"'
         self._secret = str(given.get("password") or "")
         self._parameters: dict[str, Any] = {**DEFAULTS, **given}
@@ -211,9 +209,9 @@ class Connections:
                 connection.close()
                 raise
         except OperationalError as error:
-            said = self._without_secret(" ".join(str(error).split()))
-            advice = next(advice for part, advice in REFUSALS if part in said)
-            what = f"cannot connect: {said}. Next: {advice}"
+            reason = self._without_secret(" ".join(str(error).split()))
+            advice = next(advice for word, advice in REFUSALS if word in reason)
+            what = f"cannot connect: {reason}. Next: {advice}"
             raise VocabtoolError(f"{self.where}: {what}") from None
         return connection
 
@@ -302,22 +300,19 @@ class Connections:
 
     # The indexes of the schema
 
-    def lock(self, connection: Connection, number: int = 0, *, of_session: bool = True) -> None:
+    def lock(self, connection: Connection, number: int = 0) -> None:
         """Wait for the lock of an index, and hold it until the connection is closed.
 
-        - ``number``: of the index; 0 for the lock of the whole schema, to create, rename and drop.
-        - ``of_session``: otherwise the lock is held until the end of the transaction.
-
-        Raises :class:`FolderInUse` after ``WAIT_SECONDS``.
+        ``number``: of the index; 0 for the lock of the whole schema, to create and rename. Raises
+        :class:`FolderInUse` after ``WAIT_SECONDS``.
         """
         from psycopg.errors import LockNotAvailable
 
         digest = blake2b(f"{self.schema}\0{number}".encode(), digest_size=4).digest()
-        run(connection, "SELECT set_config('lock_timeout', %s, false)", f"{WAIT_SECONDS}s")
-        kind = "" if of_session else "_xact"
         which = int.from_bytes(digest, "little", signed=True)
+        run(connection, "SELECT set_config('lock_timeout', %s, false)", f"{WAIT_SECONDS}s")
         try:
-            run(connection, f"SELECT pg_advisory{kind}_lock(%s, %s)", LOCK, which)
+            run(connection, "SELECT pg_advisory_lock(%s, %s)", LOCK, which)
         except LockNotAvailable as error:
             raise FolderInUse(
                 f"{self.where}: another process writes to this index, and did not end within "
@@ -350,8 +345,8 @@ class Connections:
             statement = "SELECT number FROM indexes WHERE name = %s"
             return self.has_tables(connection) and run(connection, statement, name).fetchone()
 
-        if found := self.read(find):
-            return int(found[0])
+        if row := self.read(find):
+            return int(row[0])
         raise NotFound(f"{self.where}: no index {name!r}; create one with `vocabtool index`")
 
     def read_manifest(self, connection: Connection, number: int) -> Manifest:
@@ -364,7 +359,7 @@ class Connections:
         if row is None:
             raise NotFound(f"{self.where}: {GONE}")
         with reading(self.where):
-            return Manifest.decode(bytes(row[0]))
+            return Manifest.decode(row[0])
 
     def create_index(self, name: str, manifest: Manifest, files: Mapping[str, bytes]) -> int:
         """Create an empty index, and the schema if it is missing, in one transaction.
@@ -377,7 +372,7 @@ class Connections:
             version = self._check_database(connection)
             is_half = configuration.dtype == "float16" and version >= HALF
             with connection.transaction():
-                self.lock(connection, of_session=False)
+                self.lock(connection)
                 if not self.has_tables(connection):
                     first = secrets.randbelow(1 << 30) + 1
                     create = CREATE_SCHEMA.format(schema=self.quoted, version=VERSION, first=first)
@@ -516,10 +511,11 @@ def key_of(id_: str) -> UUID:
 
 def stored_term(term: str) -> str:
     """Return the stored form of a term. A long term is cut, and the term's hash is appended."""
-    if len(term) * 4 <= MAX_TERM_BYTES or len(encoded := term.encode()) <= MAX_TERM_BYTES:
+    encoded = term.encode()
+    if len(encoded) <= MAX_TERM_BYTES:
         return term
     return f"{term[:SHOWN_TERM]} {blake2b(encoded, digest_size=16).hexdigest()}"
 
 
 def version_numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
+    return tuple(int(number) for number in text.split(".") if number.isdigit())

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote
 from weakref import ref
 
 import google_crc32c
@@ -45,18 +45,14 @@ TRIES: Final = 5  # to read documents that others delete meanwhile
 CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
-NO_ADDRESS: Final = (
-    "not a PostgreSQL address: wanted postgresql://USER:PASSWORD@HOST:PORT/DATABASE?index=NAME,"
-    " with %-escapes"
-)
 # The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
 BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
 STORED_LENGTH: Final = (
     f"CASE WHEN d.words < 40 THEN d.words ELSE 24 + (d.words - 24 >> {BITS} << {BITS}) END"
 )
 # Of each document the pairs of its terms and their frequencies; of "surfaces" only the terms.
-HELD: Final = """
-WITH held AS (SELECT doc, part::int AS term, count(*) AS frequency FROM documents_{n},
+PAIRS: Final = """
+WITH pairs AS (SELECT doc, part::int AS term, count(*) AS frequency FROM documents_{n},
         unnest(string_to_array(btrim(replace(sequence, '|', '')), ' ')) part WHERE part <> ''
         GROUP BY 1, 2
     UNION ALL SELECT doc, unnest(identifiers), NULL FROM documents_{n})
@@ -64,8 +60,9 @@ WITH held AS (SELECT doc, part::int AS term, count(*) AS frequency FROM document
 CHECKS: Final = (
     (
         "{0:,} postings that are missing, too many, or have another frequency or length",
-        HELD + f"SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, {STORED_LENGTH} AS length"
-        " FROM held h JOIN documents_{n} d USING (doc)) h"
+        PAIRS
+        + f"SELECT count(*) FROM (SELECT h.doc, h.term, h.frequency, {STORED_LENGTH} AS length"
+        " FROM pairs h JOIN documents_{n} d USING (doc)) h"
         " FULL JOIN postings_{n} p USING (doc, term)"
         " WHERE h.doc IS NULL OR p.doc IS NULL OR p.frequency <> coalesce(h.frequency, p.frequency)"
         " OR p.length <> h.length",
@@ -246,7 +243,7 @@ class PostgresIndex(Index):
         if encoder is not None:
             metric = self.configuration.metric
             agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
-        manifest = self._snapshot.manifest
+        manifest = self.manifest
         return VerifyReport(
             documents=manifest.live,
             deleted=0,
@@ -287,20 +284,15 @@ class PostgresIndex(Index):
 
     def _sizes(self) -> dict[str, int]:
         """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""
-        statement = (
-            "SELECT relname::text, CASE relkind WHEN 'i' THEN pg_relation_size(oid)"
-            " ELSE pg_total_relation_size(oid) END FROM pg_class"
-            " WHERE relnamespace = %s::regnamespace AND relname = ANY(%s)"
-        )
-        names = [f"{name}_{self._n}" for name in (*TABLES, "vectors")]
-        rows = self._connections.fetch(statement, self._connections.quoted, names)
-        of_table = dict.fromkeys((*TABLES, "vectors"), 0)
-        of_table |= {name.rpartition("_")[0]: int(size) for name, size in rows}
+        size = "coalesce(pg_total_relation_size(to_regclass(name || %s)), 0)"
+        statement = f"SELECT name, {size} FROM unnest(%s::text[]) name"
+        names = [*TABLES, "vectors"]
+        sizes: dict[str, int] = dict(self._connections.fetch(statement, f"_{self._n}", names))
         return {
-            "documents": of_table["documents"] - of_table["vectors"],
-            "keywords": of_table["terms"] + of_table["postings"],
-            "codes": of_table["vectors"],
-            "other": of_table["facts"],
+            "documents": sizes["documents"] - sizes["vectors"],
+            "keywords": sizes["terms"] + sizes["postings"],
+            "codes": sizes["vectors"],
+            "other": sizes["facts"],
         }
 
     def _copy_model_files(self, manifest: Manifest) -> Path:
@@ -319,9 +311,7 @@ class PostgresIndex(Index):
             if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
                 continue
             statement = f"SELECT value FROM facts_{self._n} WHERE name = %s"
-            content = b"".join(
-                bytes(value) for (value,) in self._connections.fetch(statement, name)
-            )
+            content = b"".join(value for (value,) in self._connections.fetch(statement, name))
             if google_crc32c.value(content) != crc32c:
                 what = f"damaged: the model's file {name} is missing or has another checksum"
                 raise InvalidFile(what, file=self.name)
@@ -333,10 +323,10 @@ class PostgresIndex(Index):
 def recount(connection: Connection, n: int) -> list[str]:
     """Compare the statistics with the documents; return a sentence for each kind of difference."""
     differences = []
-    for told, statement in CHECKS:
+    for difference, statement in CHECKS:
         ((count,),) = run(connection, statement.replace("{n}", str(n))).fetchall()
         if count:
-            differences.append(told.format(count))
+            differences.append(difference.format(count))
     return differences
 
 
@@ -360,11 +350,8 @@ def _name_of(connections: Connections, index: str) -> str:
 
 def _parse(address: str) -> tuple[Connections, str]:
     """Return the connections and the index name for an address, or raise an error."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:  # its message may quote the password
-        raise VocabtoolError(NO_ADDRESS) from None
-    given = [parameter.partition("=") for parameter in parts.query.split("&") if parameter]
+    server, _, parameters = address.partition("://")[2].partition("?")
+    given = [parameter.partition("=") for parameter in parameters.split("&") if parameter]
     own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
     others = "&".join("".join(parameter) for parameter in given if parameter[0] not in own)
     index, most = own.get("index", ""), MAX_NAME
@@ -374,5 +361,5 @@ def _parse(address: str) -> tuple[Connections, str]:
             f"the address needs index=NAME; NAME must be {wanted}, got {index[:50]!r}. For "
             "example: postgresql://user@host/database?index=articles"
         )
-    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, others, ""))
+    conninfo = f"postgresql://{server}?{others}"
     return Connections(conninfo, schema=own.get("schema", SCHEMA)), index

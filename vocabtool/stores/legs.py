@@ -27,6 +27,7 @@ from vocabtool.stores.conditions import storable
 if TYPE_CHECKING:
     from psycopg import Connection
 
+LISTED: Final = 2  # of a candidate that is among the best of the keyword leg
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
 ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
@@ -52,9 +53,9 @@ TRUE: Final = Part("TRUE")
 
 
 def join(*parts: Part | str) -> Part:
-    made = [Part(part) if isinstance(part, str) else part for part in parts]
-    values = chain.from_iterable(part.values for part in made)
-    return Part("".join(part.text for part in made), tuple(values))
+    every = [Part(part) if isinstance(part, str) else part for part in parts]
+    values = chain.from_iterable(part.values for part in every)
+    return Part("".join(part.text for part in every), tuple(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +121,14 @@ class WeightedClause:
     is_unstemmed: bool = False
 
 
-def weigh(
+def _weigh(
     statistics: Statistics,
     should: Sequence[Clause],
-    codes: Sequence[Clause] = (),
-    unstemmed: Sequence[Clause] = (),
+    codes: Sequence[Clause],
+    unstemmed: Sequence[Clause],
 ) -> list[WeightedClause]:
-    """Weight each distinct clause; omit clauses with a term that the index does not have.
-
-    The arguments are as in :class:`~vocabtool.search.store.LegQuery`.
-    """
-    made: dict[tuple[Term, ...], WeightedClause] = {}
+    """Weight each distinct clause; omit clauses with a term that the index does not have."""
+    weighted: dict[tuple[Term, ...], WeightedClause] = {}
 
     def weight(clause: Clause) -> float:
         saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
@@ -142,9 +140,10 @@ def weigh(
     exact = {clause.terms for clause in unstemmed}
     for clause in (*should, *codes, *unstemmed):
         terms = clause.terms
-        if terms not in made and all(statistics.frequencies[term][0] for term in terms):
-            made[terms] = WeightedClause(clause, score.get(terms), code.get(terms), terms in exact)
-    return list(made.values())
+        if terms not in weighted and all(statistics.frequencies[term][0] for term in terms):
+            facts = score.get(terms), code.get(terms), terms in exact
+            weighted[terms] = WeightedClause(clause, *facts)
+    return list(weighted.values())
 
 
 def find_terms(n: int, terms: Sequence[Term]) -> Part:
@@ -188,15 +187,22 @@ def best_of_parts(n: int, joined: store.JoinedWord) -> Part:
     )
 
 
-def totals(n: int, statistics: Statistics, clauses: Sequence[WeightedClause]) -> Part:
+def totals(
+    n: int,
+    statistics: Statistics,
+    should: Sequence[Clause],
+    codes: Sequence[Clause] = (),
+    unstemmed: Sequence[Clause] = (),
+) -> Part:
     """Return a statement that selects a row for each document that matches a clause.
 
-    Its columns:
+    The clauses are as in :class:`~vocabtool.search.store.LegQuery`. The columns:
 
     - ``doc``: the number of the document.
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
     """
+    clauses = _weigh(statistics, should, codes, unstemmed)
     if not clauses:
         none = "NULL::float4 AS score, NULL::float4 AS code, FALSE AS exact"
         return Part(f"SELECT NULL::bigint AS doc, {none} WHERE FALSE")
@@ -204,12 +210,12 @@ def totals(n: int, statistics: Statistics, clauses: Sequence[WeightedClause]) ->
     saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
     single = [
         (
-            *(at, statistics.frequencies[each.clause.terms[0]][0]),
-            *(each.clause.terms[0].field == "words", each.score, each.code),
-            each.is_unstemmed,
+            *(at, statistics.frequencies[weighted.clause.terms[0]][0]),
+            *(weighted.clause.terms[0].field == "words", weighted.score, weighted.code),
+            weighted.is_unstemmed,
         )
-        for at, each in enumerate(clauses)
-        if len(each.clause.terms) == 1
+        for at, weighted in enumerate(clauses)
+        if len(weighted.clause.terms) == 1
     ]
     columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 6
     hits = Part(
@@ -220,23 +226,20 @@ def totals(n: int, statistics: Statistics, clauses: Sequence[WeightedClause]) ->
         f" JOIN postings_{n} p ON p.term = w.term",
         (a, b, *columns),
     )
-    for at, each in enumerate(clauses):
-        if len(each.clause.terms) > 1:
-            hits = join(hits, " UNION ALL ", _phrase(n, statistics, at, each))
-    code, exact = "NULL::float4", "FALSE"  # each aggregate takes time
-    if any(each.code is not None for each in clauses):
-        code = "sum(code * x)::float4"
-    if any(each.is_unstemmed for each in clauses):
-        exact = "bool_or(exact)"
+    for at, weighted in enumerate(clauses):
+        if len(weighted.clause.terms) > 1:
+            hits = join(hits, " UNION ALL ", _phrase(n, statistics, at, weighted))
+    code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
+    exact = "bool_or(exact)" if unstemmed else "FALSE"
     return join(
         *("SELECT doc, ", _score(clauses), f"::float4 AS score, {code} AS code, {exact} AS exact"),
         *(" FROM (", hits, ") hits GROUP BY doc"),
     )
 
 
-def _phrase(n: int, statistics: Statistics, place: int, each: WeightedClause) -> Part:
+def _phrase(n: int, statistics: Statistics, place: int, weighted: WeightedClause) -> Part:
     a, b = statistics.norms
-    terms = [statistics.frequencies[term] for term in each.clause.terms]
+    terms = [statistics.frequencies[term] for term in weighted.clause.terms]
     rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:JOINED]
     joined = "".join(
         f" JOIN postings_{n} p{at} ON p{at}.doc = d.doc AND p{at}.term = {number:d}"
@@ -250,7 +253,7 @@ def _phrase(n: int, statistics: Statistics, place: int, each: WeightedClause) ->
         f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
         f" FROM documents_{n} d{joined} WHERE d.sequence LIKE %s",
         (
-            *(place, each.score, each.code, each.is_unstemmed),
+            *(place, weighted.score, weighted.code, weighted.is_unstemmed),
             *(f"(?={in_a_row})", f"(?={in_a_row})", a, b, f"%{in_a_row}%"),
         ),
     )
@@ -261,11 +264,11 @@ def _score(clauses: Sequence[WeightedClause]) -> Part:
 
     A clause with parts adds max(0, its score - the sum of its parts' scores).
     """
-    places = {each.clause.terms: at for at, each in enumerate(clauses)}
+    places = {weighted.clause.terms: at for at, weighted in enumerate(clauses)}
     owners = {
-        at: [places[term,] for term in each.clause.parts if (term,) in places]
-        for at, each in enumerate(clauses)
-        if each.clause.parts
+        at: [places[term,] for term in weighted.clause.parts if (term,) in places]
+        for at, weighted in enumerate(clauses)
+        if weighted.clause.parts
     }
     if not owners:
         return Part("sum(score * x)")
@@ -296,13 +299,14 @@ class VectorSql:
     is_iterative: bool
 
     @classmethod
-    def of(cls, connection: Connection, n: int, held: Configuration) -> VectorSql:
+    def of(cls, connection: Connection, n: int, configuration: Configuration) -> VectorSql:
         statement = (
             f"SELECT ({database.PGVECTOR}), (SELECT typname::text FROM pg_attribute JOIN pg_type t"
             " ON t.oid = atttypid WHERE attrelid = %s::regclass AND attname = 'vector')"
         )
         ((version, type_),) = database.run(connection, statement, f"documents_{n:d}").fetchall()
-        return cls(n, held.metric, held.dim, type_, database.version_numbers(version) >= ITERATIVE)
+        is_iterative = database.version_numbers(version) >= ITERATIVE
+        return cls(n, configuration.metric, configuration.dim, type_, is_iterative)
 
     @property
     def create(self) -> str | None:
@@ -376,13 +380,7 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 
 def both_legs(
-    n: int,
-    scored: Part,
-    near: Part,
-    similarity: Part,
-    limit: int,
-    *,
-    has_codes: bool,
+    n: int, scored: Part, near: Part, similarity: Part, limit: int, *, has_codes: bool
 ) -> Part:
     """Return a statement that selects a row for each candidate, by ``doc``.
 
@@ -390,18 +388,18 @@ def both_legs(
     - ``near``: selects the nearest documents. ``similarity``: that of any other document ``d``.
     - ``has_codes``: whether a clause of the query is for a code.
 
-    Its columns: ``doc``, ``id``, ``score``, ``similarity``, ``code``, ``exact``, and then:
+    Its columns: ``doc``, ``id``, ``score``, ``similarity``, the tier, and then:
 
-    - true if the candidate is among the best of the keyword leg; false if it is in this leg
-      only because it contains an identifier; null if it is not in this leg
+    - LISTED if the candidate is among the best of the keyword leg; 1 if it is in this leg only
+      because it contains an identifier; 0 if it is not in this leg
     - whether the candidate is in the vector leg
     """
     best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
-    ranked = Part(f"SELECT doc, TRUE AS listed, score {best.format('score')}", (limit,))
+    ranked = Part(f"SELECT doc, {LISTED} AS listed, score {best.format('score')}", (limit,))
     more = Part("")
     if has_codes:
         more = Part(
-            " UNION ALL SELECT doc, FALSE FROM every WHERE score IS NOT NULL"
+            " UNION ALL SELECT doc, 1 FROM every WHERE score IS NOT NULL"
             f" AND doc IN (SELECT doc {best.format('code')})"
             " AND doc NOT IN (SELECT doc FROM ranked)",
             (limit,),
@@ -412,8 +410,8 @@ def both_legs(
         *("), near AS MATERIALIZED (", near),
         "), candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)"
         " SELECT d.doc, d.id, e.score, coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ",
-        *(similarity, "::float4 END), e.code, e.exact, w.listed, n.doc IS NOT NULL"),
-        f" FROM candidates c JOIN documents_{n} d ON d.doc = c.doc"
-        " LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
+        *(similarity, "::float4 END), (e.code IS NOT NULL)::int + coalesce(e.exact, FALSE)::int,"),
+        f" coalesce(w.listed, 0), n.doc IS NOT NULL FROM candidates c JOIN documents_{n} d"
+        " ON d.doc = c.doc LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
         " LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",
     )

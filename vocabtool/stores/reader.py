@@ -72,8 +72,8 @@ class PostgresStore(CommitFacts):
         self.model, self.cutter = model, cutter
         self._thread = threading.local()
         self.refresh()
-        asked = self.manifest.configuration
-        self.vector_sql = self._read(lambda given: VectorSql.of(given, n, asked))
+        configuration = self.manifest.configuration
+        self.vector_sql = self._read(lambda opened: VectorSql.of(opened, n, configuration))
 
     @property
     def keywords(self) -> PostgresStore:
@@ -140,7 +140,7 @@ class PostgresStore(CommitFacts):
         The second result has the score of each of ``joined``.
         """
         bests = [part for word in joined for part in (", ", legs.best_of_parts(self.n, word))]
-        (found,) = self._ask(
+        (rows,) = self._ask(
             join(
                 f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {self.n}),"
                 " b AS MATERIALIZED (SELECT ARRAY[NULL",
@@ -150,36 +150,36 @@ class PostgresStore(CommitFacts):
                 *(legs.find_terms(self.n, terms), ") w ON TRUE"),
             )
         )
-        if not found:
+        if not rows:
             raise NotFound(f"{self.connections.where}: {GONE}")
         frequencies = dict.fromkeys(terms, (0, 0))
-        for *_, place, number, count in found:
+        for *_, place, number, count in rows:
             if place is not None:
                 frequencies[terms[place - 1]] = (number, count)
-        record, (_, *scores), *_ = found[0]
-        statistics = Statistics(Manifest.decode(bytes(record)), frequencies)
+        record, (_, *scores), *_ = rows[0]
+        statistics = Statistics(Manifest.decode(record), frequencies)
         self.manifest = statistics.manifest
         self._thread.statistics = statistics  # for the legs of the same search
         return statistics, scores
 
     def _statistics_of(self, clauses: Iterable[Clause]) -> Statistics:
         terms = dict.fromkeys(term for clause in clauses for term in clause.terms)
-        held: Statistics | None = getattr(self._thread, "statistics", None)
-        if held is not None and held.frequencies.keys() >= terms.keys():
-            return held
+        last: Statistics | None = getattr(self._thread, "statistics", None)
+        if last is not None and last.frequencies.keys() >= terms.keys():
+            return last
         return self._read_statistics([*terms], ())[0]
 
     # What may be found
 
     def select(self, asked: Sequence[store.Asked], without: int | None = None) -> Part:
         selected = TRUE
-        for each in asked:
-            selected &= legs.select_part(self.n, each, self._compile)
+        for condition in asked:
+            selected &= legs.select_part(self.n, condition, self._compile)
         return selected if without is None else selected & Part("d.doc <> %s", (without,))
 
     def _compile(self, condition: Where) -> Part:
-        def fetch(statement: str, values: Sequence[object]) -> Answers:
-            return self._ask(Part(statement, tuple(values)))[0]
+        def fetch(statement: str) -> Answers:
+            return self._ask(Part(statement))[0]
 
         text, values = sql_of(condition, self.fields, f"documents_{self.n:d}", fetch)
         return Part(text, tuple(values))
@@ -189,8 +189,8 @@ class PostgresStore(CommitFacts):
         return not is_there
 
     def in_order(self, selection: Part, column: str = "d.id") -> Rows:
-        (found,) = self._ask(join(self._docs(selection), f" ORDER BY {column}"))
-        return np.array([doc for (doc,) in found], np.int64)
+        (rows,) = self._ask(join(self._docs(selection), f" ORDER BY {column}"))
+        return np.array([doc for (doc,) in rows], np.int64)
 
     def only(self, rows: Rows) -> Part:
         return Part("d.doc = ANY(%s)", (rows.tolist(),))
@@ -207,59 +207,51 @@ class PostgresStore(CommitFacts):
         self, query: store.LegQuery, vector: Vectors | None, limit: int, among: Part
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`."""
-        asked = (query.should, query.codes, query.unstemmed)
-        statistics, effort = self._statistics_of(chain(*asked)), self._effort()
-        clauses = legs.weigh(statistics, *asked) if query.should else []
-        every = join("SELECT * FROM (", legs.totals(self.n, statistics, clauses), ") s WHERE ")
+        clauses = (query.should, query.codes, query.unstemmed)
+        statistics, effort = self._statistics_of(chain(*clauses)), self._effort()
+        totals = legs.totals(self.n, statistics, *clauses)
+        scored = join("SELECT * FROM (", totals, ") s WHERE ", self._inside(among))
         near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
-        similarity = Part("NULL")
+        similarity, settings = Part("NULL"), list[str]()
         if vector is not None:
             text = legs.as_text(prepare(vector, self.vector_sql.metric))
             near = self.vector_sql.near(text, limit, among, effort, self.rows)
             similarity = self.vector_sql.similarity(text)
-        statement = legs.both_legs(
-            self.n,
-            join(every, self._inside(among)),
-            near,
-            similarity,
-            limit,
-            has_codes=any(clause.code is not None for clause in clauses),
-        )
-        settings = self.vector_sql.settings(effort, limit) if vector is not None else []
-        (found,) = self._ask(statement, settings=settings)
-        columns: list[tuple[Any, ...]] = [*zip(*found, strict=True)] or [()] * 8
-        docs = np.array(columns[0], np.int64)
+            settings = self.vector_sql.settings(effort, limit)
+        has_codes = bool(query.codes)
+        statement = legs.both_legs(self.n, scored, near, similarity, limit, has_codes=has_codes)
+        (rows,) = self._ask(statement, settings=settings)
+        columns: list[tuple[Any, ...]] = [*zip(*rows, strict=True)] or [()] * 7
         self._thread.ids = dict(zip(columns[0], columns[1], strict=True))
-        bm25 = np.array([score or 0.0 for score in columns[2]], np.float32)
-        similar = self._in_range(np.array(columns[3], np.float32))  # NaN for null
-        is_near = np.array(columns[7], np.bool_)
-        is_keyword = np.array([listed is not None for listed in columns[6]], np.bool_)
-        is_listed = np.array([bool(listed) for listed in columns[6]], np.bool_)
-        nearest_ones = RankedRows.of(docs[is_near], similar[is_near], limit)
-        order = np.lexsort((docs, -bm25, ~is_listed))
-        order = order[is_keyword[order]]
+        docs, listed = np.array(columns[0], np.int64), np.array(columns[5], np.int64)
+        is_near = np.array(columns[6], np.bool_)
+        bm25, similar = (np.array(columns[at], np.float32) for at in (2, 3))  # NaN for null
+        if self.vector_sql.metric == "cosine":
+            similar = np.clip(similar, -1, 1)
+        order = np.lexsort((docs, -bm25, -listed))[: np.count_nonzero(listed)]
         words = RankedRows(docs[order], bm25[order])
-        listed = int(np.count_nonzero(is_listed))
-        candidates = Candidates.union(Near(nearest_ones, similar[order]), words, listed)
-        tiers = np.array([code is not None for code in columns[4]], np.int8)
-        if query.unstemmed and tiers.any():
-            tiers += np.array([bool(exact) for exact in columns[5]], np.int8)
-        return candidates, tiers[docs.searchsorted(candidates.rows)]
-
-    def _in_range(self, similar: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.clip(similar, -1, 1) if self.vector_sql.metric == "cosine" else similar
+        nearest = RankedRows.of(docs[is_near], similar[is_near], limit)
+        ranked = int(np.count_nonzero(listed == legs.LISTED))
+        candidates = Candidates.union(Near(nearest, similar[order]), words, ranked)
+        return candidates, np.array(columns[4], np.int8)[docs.searchsorted(candidates.rows)]
 
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Part
     ) -> list[RankedRows]:
         statistics = self._statistics_of(clause for query in queries for clause in query.should)
+        best = f" ORDER BY score DESC, doc LIMIT {limit:d}"
         statements = []
         for query in queries:
-            totals = legs.totals(self.n, statistics, legs.weigh(statistics, query.should))
-            best = f" ORDER BY score DESC, doc LIMIT {limit:d}"
+            totals = legs.totals(self.n, statistics, query.should)
             inside = self._inside(among)
             statements.append(join("SELECT doc, score FROM (", totals, ") s WHERE ", inside, best))
-        return [_rank(answer, limit) for answer in (self._ask(*statements) if statements else ())]
+        return [
+            RankedRows(
+                np.array([doc for doc, _ in rows], np.int64),
+                np.array([score for _, score in rows], np.float32),
+            )
+            for rows in self._ask(*statements)
+        ]
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
@@ -268,23 +260,18 @@ class PostgresStore(CommitFacts):
             " AND text ^@ %s AND char_length(text) BETWEEN %s AND %s ORDER BY 2 DESC, 1 LIMIT %s"
         )
         lengths = len(word) - SPELLING, len(word) + SPELLING
-        initials = [initial for initial in dict.fromkeys(word[:2]) if initial != "\0"]
-        asked = [Part(statement, (initial, *lengths, TERMS_COMPARED)) for initial in initials]
-        found = self._ask(*asked) if asked else []
-        return nearest(word, dict(pair for answer in found for pair in answer), limit)
+        initials = dict.fromkeys(storable(word[:2]))
+        answers = self._ask(*(Part(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
+        return nearest(word, dict(row for rows in answers for row in rows), limit)
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Part) -> Near:
         """Return the nearest documents. Similarities of ``rows`` are unknown: see :meth:`legs`."""
-        query, effort = prepare(vector, self.vector_sql.metric), self._effort()
         unknown = np.full(len(rows), np.nan, np.float32)
-        if limit < 1 or not np.count_nonzero(query):
+        if limit < 1 or not np.count_nonzero(vector):
             return Near(RankedRows.none(), unknown)
-        (found,) = self._ask(
-            self.vector_sql.near(legs.as_text(query), limit, among, effort, self.rows),
-            settings=self.vector_sql.settings(effort, limit),
-        )
-        ranked = _rank(found, limit)
-        return Near(RankedRows(ranked.rows, self._in_range(ranked.scores)), unknown)
+        no_words = store.LegQuery(should=(), codes=(), unstemmed=())
+        candidates, _ = self.legs(no_words, vector, limit, among)
+        return Near(RankedRows(candidates.rows, candidates.similarities), unknown)
 
     def take(self, rows: Rows) -> Vectors:
         # ``None`` for a document without a vector
@@ -303,8 +290,8 @@ class PostgresStore(CommitFacts):
 
         Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
         """
-        (found,) = self._ask(self._docs(self.only(rows), columns))
-        values = {row: tuple(rest) for row, *rest in found}
+        (answer,) = self._ask(self._docs(self.only(rows), columns))
+        values = {row: tuple(rest) for row, *rest in answer}
         try:
             return [values[row] for row in rows.tolist()]
         except KeyError as error:
@@ -317,9 +304,9 @@ class PostgresStore(CommitFacts):
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the ids of rows. The candidates of this thread's last search are remembered."""
-        kept: dict[int, str] = getattr(self._thread, "ids", {})
-        if all(row in kept for row in rows.tolist()):
-            return [kept[row] for row in rows.tolist()]
+        known: dict[int, str] = getattr(self._thread, "ids", {})
+        if all(row in known for row in rows.tolist()):
+            return [known[row] for row in rows.tolist()]
         return [id_ for (id_,) in self._by_row(rows, ", d.id")]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
@@ -332,8 +319,8 @@ class PostgresStore(CommitFacts):
         documents = []
         for id_, text, *values in self._by_row(rows, f", {columns}"):
             named = zip(fields, map(value_of_column, values), strict=True)
-            held = {name: value for name, value in named if value is not None}
-            documents.append(Document(id_, text, held))
+            there = {name: value for name, value in named if value is not None}
+            documents.append(Document(id_, text, there))
         return documents
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
@@ -351,8 +338,8 @@ class PostgresStore(CommitFacts):
     def _by_id(self, ids: Sequence[str], columns: str) -> dict[str, tuple[int, list[Any]]]:
         by_key = {key_of(id_): id_ for id_ in ids}
         key = Part("d.key = ANY(%s)", ([*by_key],))
-        (found,) = self._ask(self._docs(key, f", d.key{columns}"))
-        return {by_key[key]: (row, values) for row, key, *values in found}
+        (answer,) = self._ask(self._docs(key, f", d.key{columns}"))
+        return {by_key[key]: (row, values) for row, key, *values in answer}
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
         statement = (
@@ -362,9 +349,9 @@ class PostgresStore(CommitFacts):
         )
         stored = [storable(text.decode("utf-8", "replace")) for text in texts]
         hashes = [text_hash(text.encode()) for text in stored]
-        (found,) = self._ask(Part(statement, (hashes, stored)))
+        (answer,) = self._ask(Part(statement, (hashes, stored)))
         rows = np.full(len(texts), -1, np.int64)
-        for place, doc in found:
+        for place, doc in answer:
             rows[place - 1] = doc
         return rows
 
@@ -377,8 +364,8 @@ class PostgresStore(CommitFacts):
             return np.full(len(rows), -1, np.int64)
         ranked = f", dense_rank() OVER (ORDER BY {column}) - 1"
         there = join(f"{column} IS NOT NULL AND ", self.only(rows))
-        (found,) = self._ask(self._docs(there, ranked))
-        ranks: dict[int, int] = dict(found)
+        (answer,) = self._ask(self._docs(there, ranked))
+        ranks: dict[int, int] = dict(answer)
         return np.array([ranks.get(row, -1) for row in rows.tolist()], np.int64)
 
     def count_values(
@@ -386,51 +373,47 @@ class PostgresStore(CommitFacts):
     ) -> dict[str, store.ValueCounts]:
         """Count the values of fields in one round trip. List elements are counted in Python."""
         if terms:
-            holding = tuple(Clause((term,)) for term in terms)
-            among = among & legs.select_part(
-                self.n, store.Combination("any", holding), self._compile
-            )
+            holding = store.Combination("any", tuple(Clause((term,)) for term in terms))
+            among = among & self.select([holding])
         columns = columns_of_fields(self.fields)
         counted = [name for name in dict.fromkeys(names) if name in columns]
-        statements = []
-        for name in counted:
-            fewer = f"{limit:d}"
-            if self.fields[name] == "string":  # a list has several values
-                fewer = f"CASE WHEN NOT EXISTS (SELECT FROM g WHERE v ^@ '[') THEN {fewer} END"
-            statements.append(
-                join(
-                    f"WITH g AS MATERIALIZED (SELECT {columns[name]} AS v, count(*) AS c"
-                    f" FROM documents_{self.n} d WHERE {columns[name]} IS NOT NULL AND ",
-                    *(among, " GROUP BY 1) SELECT v, c, (SELECT count(*) FROM g) FROM g"),
-                    f" ORDER BY c DESC, v LIMIT {fewer}",
-                )
-            )
-        answers = self._ask(*statements) if statements else []
-        found = dict.fromkeys(names, store.ValueCounts((), 0))
+        # A list has several values: without a limit, they are counted here.
+        fewer = f"CASE WHEN NOT EXISTS (SELECT FROM g WHERE v::text ^@ '[') THEN {limit:d} END"
+        answers = self._ask(*(self._count(columns[name], among, fewer) for name in counted))
+        counts = dict.fromkeys(names, store.ValueCounts((), 0))
         for name, answer in zip(counted, answers, strict=True):
             values: list[Any] = [value_of_column(value) for value, *_ in answer]
-            counts = [count for _, count, _ in answer]
+            totals = [total for _, total, *_ in answer]
             if not any(isinstance(value, str) and value.startswith("[") for value in values):
-                best = map(store.ValueCount, values, counts)
-                found[name] = store.ValueCounts((*best,)[:limit], answer[0][2] if answer else 0)
+                best = tuple(map(store.ValueCount, values, totals))[:limit]
+                counts[name] = store.ValueCounts(best, answer[0][2] if answer else 0)
                 continue
             order = sorted(range(len(values)), key=values.__getitem__)
             codes, ordered = np.arange(len(values)), [values[at] for at in order]
             elements = store.FieldColumn.of(codes.astype(np.int32), ordered, self.fields[name])
-            found[name] = elements.count(np.repeat(codes, [counts[at] for at in order]), limit)
-        return found
+            counts[name] = elements.count(np.repeat(codes, [totals[at] for at in order]), limit)
+        return counts
 
     def value_facts(self, name: str, limit: int) -> tuple[int, store.ValueCounts]:
         column = columns_of_fields(self.fields).get(name)
         if column is None:
             return 0, store.ValueCounts((), 0)
-        counts = f"{column}, count(*) AS n, sum(count(*)) OVER ()::bigint, count(*) OVER ()"
-        of_documents = f"FROM documents_{self.n} d WHERE {column} IS NOT NULL"
-        order = f"GROUP BY 1 ORDER BY n DESC, 1 LIMIT {limit:d}"
-        (found,) = self._ask(Part(f"SELECT {counts} {of_documents} {order}"))
-        documents, distinct = found[0][2:] if found else (0, 0)
-        values: Any = [(value_of_column(value), count) for value, count, *_ in found if count > 1]
+        (answer,) = self._ask(self._count(column, TRUE, f"{limit:d}"))
+        distinct, documents = answer[0][2:] if answer else (0, 0)
+        values: Any = [(value_of_column(value), count) for value, count, *_ in answer if count > 1]
         return documents, store.ValueCounts((*starmap(store.ValueCount, values),), distinct)
+
+    def _count(self, column: str, among: Part, limit: str) -> Part:
+        """Return a statement that selects the most frequent values, and their counts.
+
+        Two more columns: the number of different values, and of documents with a value.
+        """
+        return join(
+            f"WITH g AS MATERIALIZED (SELECT {column} AS v, count(*) AS c FROM documents_{self.n} d"
+            f" WHERE {column} IS NOT NULL AND ",
+            *(among, " GROUP BY 1) SELECT v, c, (SELECT count(*) FROM g), (SELECT sum(c)::bigint"),
+            f" FROM g) FROM g ORDER BY c DESC, v LIMIT {limit}",
+        )
 
 
 def columns_of_fields(fields: Mapping[str, Kind]) -> dict[str, str]:
@@ -449,15 +432,8 @@ def canaries_of(connection: Connection, n: int, manifest: Manifest) -> Canaries:
     statement = (
         "SELECT DISTINCT doc, id, text, vector_send(vector::vector)"
         f" FROM unnest(%s::bigint[]) AS wanted, LATERAL (SELECT * FROM documents_{n} WHERE"
-        f" doc >= wanted AND {of_model} ORDER BY doc LIMIT 1) AS held ORDER BY doc"
+        f" doc >= wanted AND {of_model} ORDER BY doc LIMIT 1) AS some ORDER BY doc"
     )
-    found = run(connection, statement, wanted, binary=True).fetchall()
-    vectors = legs.from_bytes([sent for *_, sent in found], manifest.configuration.dim)
-    return Canaries([id_ for _, id_, *_ in found], [text for *_, text, _ in found], vectors)
-
-
-def _rank(found: Answers, limit: int) -> RankedRows:
-    rows = np.array([row for row, _ in found], np.int64)
-    # A document with none but terms that add nothing.
-    scores = np.array([score or 0.0 for _, score in found], np.float32)
-    return RankedRows.of(rows, scores, limit)
+    rows = run(connection, statement, wanted, binary=True).fetchall()
+    vectors = legs.from_bytes([sent for *_, sent in rows], manifest.configuration.dim)
+    return Canaries([id_ for _, id_, *_ in rows], [text for *_, text, _ in rows], vectors)

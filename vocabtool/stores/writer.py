@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from vocabtool.documents.batch import Batch, Kind
-from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index import raw_vectors
 from vocabtool.index.database import text_hash
-from vocabtool.index.documents import MAX_FIELDS, union, value_of
+from vocabtool.index.documents import MAX_FIELDS, union
 from vocabtool.index.folder import Chance, Manifest, Source
 from vocabtool.index.generation import OUTGROWN, Progress
 from vocabtool.index.model import Canaries
@@ -74,9 +73,8 @@ class NewDocument:
     """A document to add.
 
     - ``doc``: its number in the tables.
-    - ``text``: the text, without U+0000.
     - ``vector``: the vector, or ``None`` if all its numbers are zero.
-    - ``values``: the values of the fields, as texts in UTF-8.
+    - ``values``: the values of the fields, as texts. Neither they nor the text have U+0000.
     """
 
     doc: int
@@ -85,7 +83,7 @@ class NewDocument:
     source: int
     terms: Terms
     vector: NDArray[Any] | None
-    values: dict[str, bytes | None]
+    values: dict[str, str]
 
 
 class PostgresWriter:
@@ -132,10 +130,9 @@ class PostgresWriter:
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         """As :meth:`FolderWriter.find_existing`, and so are the next methods."""
         keys, docs = {id_: database.key_of(id_) for id_ in ids}, dict[UUID, int]()
-        if asked := [*{key for key in keys.values() if key not in self._new}]:
-            stored = self._run(
-                f"SELECT key, doc FROM documents_{self._n} WHERE key = ANY(%s)", asked
-            )
+        if others := [*{key for key in keys.values() if key not in self._new}]:
+            statement = f"SELECT key, doc FROM documents_{self._n} WHERE key = ANY(%s)"
+            stored = self._run(statement, others)
             docs = {key: doc for key, doc in stored if doc not in self._deleted}
         docs |= {key: self._new[key].doc for key in keys.values() if key in self._new}
         return {id_: docs[key] for id_, key in keys.items() if key in docs}
@@ -146,22 +143,13 @@ class PostgresWriter:
         if len(self._kinds) > MAX_FIELDS:
             what = f"would have {len(self._kinds):,} fields, but the limit is {MAX_FIELDS}"
             raise VocabtoolError(f"the index {what}")
-        columns: dict[str, list[bytes | None]] = {
-            name: texts.view(pa.binary()).to_pylist() for name, texts in batch.columns.items()
-        }
-        rows = zip(*columns.values(), strict=True) if columns else [()] * len(batch)
-        values = [dict(zip(columns, row, strict=True)) for row in rows]
+        values: list[dict[str, str]] = [{} for _ in range(len(batch))]
+        for name, column in batch.columns.items():
+            for row, value in zip(values, column.view(pa.binary()).to_pylist(), strict=True):
+                if value is not None:
+                    row[name] = conditions.storable(value.decode("utf-8", "replace"))
         texts: list[str] = [*map(conditions.storable, batch.texts.to_pylist())]
-        names = weights_of(self.searched_fields)
-        searched = (
-            {
-                name: text.decode("utf-8", "replace")
-                for name in names
-                if (text := row.get(name)) is not None
-            }
-            for row in values
-        )
-        terms = weighted_terms(self._cutter, texts, searched, self.searched_fields)
+        terms = weighted_terms(self._cutter, texts, values, self.searched_fields)
         stored = raw_vectors.as_stored(vectors, self.manifest.configuration.dtype)
         has_vector = np.asarray(vectors.any(axis=1))
         for at, id_ in enumerate(batch.id_array().to_pylist()):
@@ -174,7 +162,7 @@ class PostgresWriter:
                 vector=stored[at] if has_vector[at] else None,
                 values=values[at],
             )
-            others = sum(len(value or b"") for value in values[at].values())
+            others = sum(map(len, values[at].values()))
             self._size += 1000 + 2 * len(texts[at]) + others + stored[at].nbytes
         self.rows += len(batch)
         self._last += len(batch)
@@ -465,10 +453,7 @@ class PostgresWriter:
                 parts = [[word[term] for term in part] for part in words]
                 others = [surface[term] for term in own]
                 terms.append(np.array([*chain.from_iterable(parts), *others], np.int64))
-                values = [
-                    text if text is None or kind == "string" else value_of(text.decode(), kind)
-                    for text, kind in zip(map(document.values.get, names), kinds, strict=True)
-                ]
+                values = map(document.values.get, names)
                 sequence = f" {BETWEEN} ".join(" ".join(map(str, part)) for part in parts)
                 copy.write_row(
                     (
