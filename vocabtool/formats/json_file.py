@@ -490,8 +490,9 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
             place = Place(source.name, where)
             findings.found.append(constant(show(name), ByteStrings.of(texts), place))
     manifest = document.get(MANIFEST)
-    groups = [] if manifest is None else expect(manifest, list, MANIFEST)
-    paths = [expect(_of_object(group, "paths"), list, f"{MANIFEST}: paths") for group in groups]
+    listed = [] if manifest is None else expect(manifest, list, MANIFEST)
+    groups = [expect(group, dict, f"{MANIFEST}: an item") for group in listed]
+    paths = [expect(group.get("paths"), list, f"{MANIFEST}: paths") for group in groups]
     if sum(map(len, paths)) > files.MAX_FILES:
         raise InvalidFile(f"{MANIFEST}: more than {files.MAX_FILES:,} files")
     for group, names in zip(groups, paths, strict=True):
@@ -500,24 +501,19 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
         if named := [name for name, dtype, _ in parsed if dtype == "string"]:
             shown = ", ".join(repr(show(name)) for name in named[: files.MAX_NAMED])
             with findings.warning(f"weights {shown}{', ...' * (len(named) > files.MAX_NAMED)}"):
-                for found in _weights(parsed, names, source):
-                    findings.found.append(found)
+                findings.found += _weights(parsed, names, source)
     return findings
 
 
 TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _read_tfjs)
 
 
-def _of_object(value: object, key: str) -> Any:
-    return expect(value, dict, f"{MANIFEST}: an item").get(key)
-
-
 def _weight(value: object) -> tuple[str, str, int]:
     """Return the name, the stored dtype and the number of values of a weight."""
-    name, dtype = _of_object(value, "name"), _of_object(value, "dtype")
-    quantization = _of_object(value, "quantization")
-    stored = quantization.get("dtype") if isinstance(quantization, dict) else dtype
-    shape = expect(_of_object(value, "shape"), list, f"{MANIFEST}: shape")
+    fields = expect(value, dict, f"{MANIFEST}: an item")
+    name, quantization = fields.get("name"), fields.get("quantization")
+    stored = (quantization if isinstance(quantization, dict) else fields).get("dtype")
+    shape = expect(fields.get("shape"), list, f"{MANIFEST}: shape")
     if not isinstance(name, str) or not isinstance(stored, str):
         raise InvalidFile(f"{MANIFEST}: a weight without a name or a dtype")
     lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)

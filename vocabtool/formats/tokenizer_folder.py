@@ -33,14 +33,7 @@ import numpy as np
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import hf_tokenizer, json_file, sentencepiece, word_list
-from vocabtool.formats.encoder_files import (
-    CONFIG,
-    MODULES,
-    SENTENCES,
-    TOKENIZER,
-    TOKENIZER_CONFIG,
-    read_settings,
-)
+from vocabtool.formats.encoder_files import CONFIG, MODULES, SENTENCES, TOKENIZER, TOKENIZER_CONFIG
 from vocabtool.formats.files import MAX_FILE, leads_away, read_file
 from vocabtool.vocabulary import ALPHABET, USED, Place, Unknown, Vocabulary
 
@@ -181,8 +174,9 @@ class _Files:
         """Return the object in a JSON file; an empty one if there is no such file."""
         if not self.has(name):
             return {}
-        self.used[name] = None
-        return dict(read_settings(self.folder / name, dict))
+        data = self.read(name, MAX_SETTINGS)
+        with reading(name):
+            return dict(json_file.expect(json_file.parse(data), dict, name))
 
     def is_static(self) -> bool:
         """Whether it is a static embedding, whose library reads ``tokenizer.json`` alone."""

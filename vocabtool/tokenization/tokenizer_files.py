@@ -18,7 +18,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -206,7 +206,7 @@ BY_NAMES: Final[dict[str, tuple[str, ...]]] = {
         CASED.replace("END", f"(?:{ENGLISH})?").replace("NUMBER", r"\p{N}{1,3}"),
     ),
 }
-GGUF: Final = {name: each for names, each in BY_NAMES.items() for name in names.split()}
+GGUF: Final = {name: patterns for names, patterns in BY_NAMES.items() for name in names.split()}
 # A part that is a token is not split further.
 WHOLE_FIRST: Final = (
     *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
@@ -233,13 +233,22 @@ def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
         raise InvalidFile(f"a token is not UTF-8: {error}") from error
     if len(ids) < len(tokens):
         raise InvalidFile(f"{len(tokens) - len(ids):,} tokens occur twice")
-    build = MODELS.get(tokenizer.model)
-    if build is None:
-        raise UnsupportedFormat(f"the tokenizer {tokenizer.model!r} is not supported; {OTHERWISE}")
-    whole = [
-        token for token, kind in zip(ids, tokenizer.types, strict=False) if kind == USER_DEFINED
-    ]
-    return build(tokenizer, ids, added_tokens(ids, {*whole, *KEPT_WHOLE}.difference(PLAIN_ENDS)))
+    whole = set(KEPT_WHOLE)
+    whole |= {t for t, kind in zip(ids, tokenizer.types, strict=False) if kind == USER_DEFINED}
+    added = added_tokens(ids, whole.difference(PLAIN_ENDS))
+    match tokenizer.model:
+        case "llama":
+            return _gguf_scored(tokenizer, ids, added)
+        case "gpt2" | "gemma4":
+            return _gguf_bpe(tokenizer, ids, added)
+        case "t5":
+            return _gguf_unigram(tokenizer, ids, added)
+        case "bert":
+            flags, unknown = tokenizer.flags, _unknown(tokenizer, ids, 100)
+            lower = flags.get("normalizer.lowercase", True)
+            accents = flags.get("normalizer.strip_accents", lower)
+            return bert(ids, added, lower, accents, unknown=unknown, marks_starts=True)
+    raise UnsupportedFormat(f"the tokenizer {tokenizer.model!r} is not supported; {OTHERWISE}")
 
 
 def _unknown(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
@@ -280,14 +289,6 @@ def _gguf_bpe(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list
     return document(model, [], byte_level(patterns), added)
 
 
-def _gguf_bert(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
-    lower = tokenizer.flags.get("normalizer.lowercase", True)
-    accents = tokenizer.flags.get("normalizer.strip_accents", lower)
-    return bert(
-        ids, added, lower, accents, unknown=_unknown(tokenizer, ids, 100), marks_starts=True
-    )
-
-
 def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     """Describe SentencePiece's unigram model. Control tokens get names that no text contains."""
     if not len(tokenizer.scores) or not tokenizer.types:
@@ -311,16 +312,6 @@ def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: 
         steps.append({"type": "Prepend", "prepend": "▁"})
     model = {"type": "Unigram", "unk_id": number, "vocab": pieces, "byte_fallback": False}
     return document(model, [*steps, replace(" ", "▁")], [], added)
-
-
-Builder = Callable[[gguf.GGUFTokenizer, Mapping[str, int], list[Json]], Json]
-MODELS: Final[dict[str, Builder]] = {
-    "llama": _gguf_scored,
-    "gpt2": _gguf_bpe,
-    "gemma4": _gguf_bpe,
-    "bert": _gguf_bert,
-    "t5": _gguf_unigram,
-}
 
 
 # tiktoken.

@@ -278,9 +278,9 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         note = f"no --rule given: using {rule}, because {reason}"
         words = Words.of(chosen, rule=rule)
         return replace(words, how="guessed", notes=(*contents.warnings, note))
-    if chosen.kind not in SUBWORDS and not (chosen.marker or guess_marker(chosen.stored)):
-        raise VocabtoolError(f"{path}: {LIST}")
     marker = chosen.marker or guess_marker(chosen.stored)
+    if chosen.kind not in SUBWORDS and marker is None:
+        raise VocabtoolError(f"{path}: {LIST}")
     other = f", or --rule {OR_NAME[marker]}" if marker in OR_NAME else ""
     raise VocabtoolError(
         f"{path}: contains subword pieces, but no tokenizer that vocabtool can read; "
