@@ -201,6 +201,7 @@ def header(*keys: bytes, count: int | None = None) -> bytes:
 NESTED = struct.pack("<IQ", 9, 1)
 STRINGS = struct.pack("<I", 8)
 NUMBER = bytes(4)
+MANY = struct.pack("<IQ", 8, (1 << 21) + 1) + bytes(8 * ((1 << 21) + 1))  # empty strings
 
 
 @pytest.mark.parametrize(
@@ -219,6 +220,11 @@ NUMBER = bytes(4)
         ),
         (header(key(9, NESTED * 5 + bytes(99))), "a value of type 9 is not supported"),
         (header(key(4, NUMBER, b"tokenizer.ggml.tokens")), "tokens is not a list of strings"),
+        pytest.param(
+            header(key(9, MANY, b"tokenizer.ggml.tokens")),
+            "a list of 2,097,153 strings, wanted at most 2,097,152",
+            id="many strings",
+        ),
     ],
 )
 def test_damaged(tmp_path: Path, data: bytes, message: str) -> None:

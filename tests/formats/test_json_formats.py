@@ -312,3 +312,10 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert only(tmp_path, b'{"the":0} ').tokens == ["the"]
     with pytest.raises(UnsupportedFormat, match="JSON of more than 10 bytes"):
         only(tmp_path, b'{"the":0}  ')
+
+
+def test_memory_has_a_limit(tmp_path: Path) -> None:
+    """A file of 28 MB that needs less than 40 times its size, but more than half a gigabyte."""
+    file = written(tmp_path, b'["' + b'ab","' * 5_500_000 + b'ab"]', "words.json")
+    with pytest.raises(InvalidFile, match="needs about 524 MB of memory"):
+        vocabtool.inspect(file)

@@ -406,6 +406,7 @@ DRAWS_LOTS = json.loads(Tokenizer(models.BPE({"a": 0}, [], dropout=0.5)).to_str(
 
 
 GROWING = {"type": "Sequence", "normalizers": [replacing({"String": "a"}, "a" * 10)] * 9}
+MANY = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}] * 1_001}
 ENDLESS = {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Removed", "invert": False}
 LIBRARY = "tokenizer.json: the tokenizers library rejects"
 
@@ -415,6 +416,7 @@ LIBRARY = "tokenizer.json: the tokenizers library rejects"
     [
         ("normalizer", {"type": "Nonsense"}, LIBRARY),
         ("normalizer", {"type": "Precompiled", "precompiled_charsmap": ""}, LIBRARY),
+        ("normalizer", MANY, "tokenizer.json: 1,002 normalizers and pre-tokenizers"),
         ("normalizer", GROWING, "1,000,000,000 times as long"),
         ("normalizer", {"type": "Prepend", "prepend": "a" * 5000}, "prepend 5,000 bytes"),
         # A pattern that takes too long on a text makes the library's Rust code panic.

@@ -248,6 +248,7 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
     TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
     """
     head = read_up_to(file, MAX_HEADER_BYTES)
+    is_full = len(head) == MAX_HEADER_BYTES
     refuse_utf16(head)
     head = head.removeprefix(BOM).lstrip(b"\r\n")
     lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
@@ -259,6 +260,8 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
         raise InvalidFile(f"invalid header row: {error}") from error
     if row is None:
         raise InvalidFile("the file is empty (expected a header row)")
+    if is_full and lines.tell() == len(head):
+        raise InvalidFile(f"a header row of {MAX_HEADER_BYTES:,} bytes or more, or an open quote")
     names, rest = [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
     rows = _Rows(names, delimiter, request)
     rest = rest or file.read(request.size)

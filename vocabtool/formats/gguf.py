@@ -33,6 +33,7 @@ STRING: Final = 8
 ARRAY: Final = 9
 NUMBERS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 
+MAX_STRINGS: Final = 1 << 21  # of a list; four times as many as the largest known model has
 MAX_KEYS: Final = 1 << 16  # keys, and bytes of a key; llama.cpp writes fewer than 100
 LENGTH: Final = 8  # bytes of the length of a string
 
@@ -161,7 +162,11 @@ def _read_value(header: Cursor, value_type: int, wanted: bool, most: int) -> Any
         return header.buffer[start : min(header.position, start + most)]
     item_type = header.number("<I") if value_type == ARRAY else value_type
     if value_type == ARRAY and item_type == STRING:
-        return header.strings(header.count("<Q", LENGTH), "<Q")
+        count = header.count("<Q", LENGTH)
+        if count > MAX_STRINGS:
+            what = f"a list of {count:,} strings, wanted at most {MAX_STRINGS:,}"
+            raise UnsupportedFormat(what)
+        return header.strings(count, "<Q")
     if item_type not in NUMBERS:
         what = f"a value of type {item_type} is not supported"
         raise InvalidFile(what, offset=header.position - 4)

@@ -61,6 +61,7 @@ CONTAINER_COST: Final = 200
 VALUE_COST: Final = 100
 # Memory per byte of text. Scored pieces of two characters need 36; a malicious "[],[]," 100.
 MAX_GROWTH: Final = 40
+MAX_MEMORY: Final = 1 << 29  # bytes; the largest known tokenizer needs half of it
 FREE: Final = 1 << 20  # bytes of memory that are always allowed
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library stores ids in 32 bits
@@ -94,9 +95,9 @@ def parse(data: bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or would
-    take too much memory for its size (``MAX_GROWTH``).
+    take more memory than ``MAX_MEMORY``, or too much for its size (``MAX_GROWTH``).
     """
-    room = FREE + MAX_GROWTH * len(data)
+    room = min(FREE + MAX_GROWTH * len(data), MAX_MEMORY)
     both = len(data) - len(data.translate(None, b"{[,"))
     if both * CONTAINER_COST > room:  # rare, and faster than counting each
         containers = data.count(b"{") + data.count(b"[")

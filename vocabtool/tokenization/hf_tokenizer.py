@@ -72,6 +72,7 @@ ENTRIES: Final = ("vocab", "merges")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
 MAX_GROWTH: Final = 64  # replacements may make a text at most this many times as long
+MAX_STEPS: Final = 1_000  # normalizers and pre-tokenizers; known files have fewer than 20
 MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
 PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
@@ -431,9 +432,11 @@ def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
 
 
 def _check_parts(document: Json) -> None:
-    """Refuse steps that make texts far longer, and tables in which the library would read on."""
-    growth, before = 1, 0
-    for step in list_of_parts(document):
+    """Refuse many steps, steps that make texts far longer, and tables that end too early."""
+    growth, before, steps = 1, 0, list_of_parts(document)
+    if len(steps) > MAX_STEPS:
+        raise InvalidFile(f"{len(steps):,} normalizers and pre-tokenizers (allowed: {MAX_STEPS:,})")
+    for step in steps:
         table = step.get("precompiled_charsmap")
         if isinstance(table, str) and table:
             try:

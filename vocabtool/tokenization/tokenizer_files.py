@@ -81,9 +81,9 @@ def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path 
     names = dict.fromkeys(place.file for place in vocabulary.places)
     with reading(str(model)):
         folder = tokenizer_folder.read(model)
-    if folder is not None and folder.file in names:
-        if folder.document is not None:
+        if folder is not None and folder.file in names and folder.document is not None:
             return HFWordTokenizer(folder.document, vocabulary), model
+    if folder is not None and folder.file in names:
         data, added = read_file(folder.pieces, MAX_FILE), tuple(map(str.encode, folder.added))
         splits = SentencePieceTokenizer(data, vocabulary, Rule(()), added)
         return PieceTokenizer(splits, vocabulary), folder.pieces
