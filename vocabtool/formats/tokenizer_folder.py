@@ -233,9 +233,8 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
         special += _special(files.settings(SPECIAL_MAP))
         names = {token["content"] for token in special}
         added = files.settings(json_file.ADDED)
-        for content in sorted(
-            filter(lambda name: json_file.is_id(added[name]), added), key=added.get
-        ):
+        numbered = sorted((id_, name) for name, id_ in added.items() if json_file.is_id(id_))
+        for _, content in numbered:
             is_special = content in names
             yield from _described(content, normalized=not is_special, special=is_special)
     yield from special
