@@ -108,8 +108,9 @@ class Rule:
         """Return the words of short texts as codes. Each chunk is split when it first occurs."""
         of_texts = [text.split() for text in as_bytes(texts)]
         words_of = self._words_of_chunks
-        if new := {*chain.from_iterable(of_texts)} - words_of.keys():
-            if len(words_of) > MAX_REMEMBERED:  # other threads may still read it
+        new = {chunk for chunk in chain.from_iterable(of_texts) if chunk not in words_of}
+        if new:
+            if len(words_of) > MAX_REMEMBERED:  # the next text begins anew; threads may read this
                 vars(self).pop("_words_of_chunks", None)
             words_of.update(zip(new, self.tokens(string_array(new)).to_lists(), strict=True))
         words = [[*chain.from_iterable(map(words_of.__getitem__, chunks))] for chunks in of_texts]
