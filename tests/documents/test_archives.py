@@ -219,3 +219,11 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed.write_bytes(b"")
     with pytest.raises(UnsupportedFormat, match="DOCX cannot be read from a stream"):
         list(batches(str(packed)))
+
+
+def test_a_notebook_of_many_lines(tmp_path: Path) -> None:
+    """The lines of all its Markdown cells count together."""
+    cell = {"cell_type": "markdown", "source": "# a\n" * 99}
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps({"cells": [cell] * 328}))
+    assert "more than 32,768 lines" in refused(path)

@@ -494,6 +494,7 @@ def test_titles_and_strings_need_linear_time() -> None:
     assert headings.markdown(f"# x{blanks}}}").title == "x }"
     assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
     assert len(headings.rst("--\n" * 260_000).headings) == 130_000
+    assert headings.markdown("+++\n" + "a." * 500_000 + "a = 1\n+++\n").begin == 0
     assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
 
 
@@ -514,6 +515,12 @@ def test_headings_and_places_have_limits(
     assert len(MARKS[kind](text * 3).headings) == (3 if limit == "MAX_HEADINGS" else 0)
     with pytest.raises(BadRow, match=r"more than [35]"):
         MARKS[kind](text * 4)
+
+
+def test_a_tag_of_many_attributes() -> None:
+    """It ends after 1,000; the others are text, and the next tag is one."""
+    assert headings.html("<a " + "b='c' " * 999 + ">text<b>").text == "text"
+    assert headings.html("<a " + "b='c' " * 1_002 + ">text<b>").text == "b='c' b='c' >text"
 
 
 def test_a_very_long_section(monkeypatch: pytest.MonkeyPatch) -> None:

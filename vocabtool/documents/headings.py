@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from html import unescape
 from itertools import islice
 from pathlib import Path
@@ -29,9 +30,11 @@ from vocabtool.formats.files import ZipArchive
 from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
+MAX_STATED: Final = 10_000  # characters of the title of an HTML file, before blanks are removed
 MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
 MAX_TAGS: Final = 1 << 20  # of < in HTML; each tag needs 1 µs, and the text after it 2 µs more
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
@@ -43,6 +46,7 @@ MAX_MARKUP: Final = 1 << 20  # of < and = in it: tags and attributes, which need
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
 MAX_FRONT: Final = 1 << 20  # characters of front matter
+MAX_TOML: Final = 1 << 15  # characters of front matter in TOML, whose parser is quadratic
 FRONT: Final = re.compile(r"\A\n?---[ \t]*\r?\n(.*?)\n(?:---|\.\.\.)[ \t]*\r?(?=\n|\Z)", re.DOTALL)
 FRONT_KEY: Final = re.compile(r"(?:#.*\n)*[^\s#\-\]}].*?:(?!\S)")  # comments, then a key
 FRONT_LINE: Final = re.compile(r"[ \t\r#\-\]}]|$|.*?:(?!\S)")
@@ -81,7 +85,8 @@ ENCODINGS: Final = {  # by the label that a page states
 TAG: Final = re.compile(
     r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
     r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
-    r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?)*)(?:>|\Z))",
+    # A tag ends after 1,000 attributes, which need much memory.
+    r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?){0,2000})>?)",
     re.DOTALL | re.IGNORECASE,
 )
 RAW: Final = {
@@ -195,10 +200,24 @@ class _HeadingTokens(list["Token"]):
             super().append(token)
 
 
-def markdown(text: str) -> MarkedText:
-    """Find the headings of CommonMark that are not in a list or a quote."""
+@cache
+def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
+    return MarkdownIt("commonmark")
+
+
+def _check_markdown(lines: int, characters: int) -> None:
+    if lines > MAX_LINES or characters > MAX_MARKDOWN:
+        raise BadRow(
+            f"the file has more than {MAX_LINES:,} lines or {MAX_MARKDOWN:,} characters of "
+            "Markdown, too many to look for headings; --input-format text (format=) reads it "
+            "without"
+        )
+
+
+def markdown(text: str) -> MarkedText:
+    """Find the headings of CommonMark that are not in a list or a quote."""
     begin, title = 0, ""
     front = FRONT.match(text, 0, MAX_FRONT)
     # The text between two lines `---` is left out only if it looks like YAML.
@@ -206,17 +225,13 @@ def markdown(text: str) -> MarkedText:
         begin = min(front.end() + 1, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
-    elif (toml := TOML.match(text, 0, MAX_FRONT)) and (stated_in := _toml(toml[1])) is not None:
+    elif (toml := TOML.match(text, 0, MAX_TOML)) and (stated_in := _toml(toml[1])) is not None:
         begin = min(toml.end() + 1, len(text))
         title = _clean(str(stated_in.get("title", "")))
     ends = (end.end() for end in LINE_END.finditer(text, begin))
     starts = [begin, *islice(ends, MAX_LINES), len(text)]
-    if len(starts) > MAX_LINES or len(text) > MAX_MARKDOWN:
-        raise BadRow(
-            f"the file has more than {MAX_LINES:,} lines or {MAX_MARKDOWN:,} characters, too many "
-            "to look for headings; --input-format text (format=) reads it without"
-        )
-    parser, tokens = MarkdownIt("commonmark"), _HeadingTokens()
+    _check_markdown(len(starts), len(text))
+    parser, tokens = _parser(), _HeadingTokens()
     # Only blocks are parsed; the parser itself would replace the line ends, too.
     parser.block.parse(LINE_END.sub("\n", text[begin:]), parser, {}, tokens)
     headings = Headings()
@@ -316,7 +331,8 @@ def html(source: str) -> MarkedText:
             end = RAW[name].search(source, at)
             stop = len(source) if end is None else end.start()
             if name == "title" and not title:
-                title = " ".join(unescape(source[at:stop]).split())[:MAX_TITLE]
+                begin = source[at : min(stop, at + MAX_STATED)]
+                title = " ".join(unescape(begin).split())[:MAX_TITLE]
             at = stop
             continue
         gap = max(gap, BREAKS.get(name, ""), key=len)
@@ -385,7 +401,7 @@ def notebook(data: bytes, _: Path) -> MarkedText:
     cells = root.get("cells") if isinstance(root, dict) else None
     if not isinstance(cells, list):
         raise BadRow("not a notebook: expected an object with a list of cells")
-    text = _Paragraphs()
+    text, line_count, size = _Paragraphs(), 0, 0
     for number, cell in enumerate(cells, 1):
         source: Any = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
         lines: list[Any] = source if isinstance(source, list) else [source]
@@ -393,6 +409,8 @@ def notebook(data: bytes, _: Path) -> MarkedText:
             raise BadRow(f"cell {number:,}: expected an object with text in its key 'source'")
         content = "".join(lines)
         if cell.get("cell_type") == "markdown":
+            line_count, size = line_count + content.count("\n") + 1, size + len(content)
+            _check_markdown(line_count, size)
             for at, body, level, title in markdown(content).headings:
                 text.headings.append(Heading(at + text.length, body + text.length, level, title))
         text.add(content)
