@@ -227,7 +227,7 @@ class Database:
 
         ``(?...)`` in the statement stands for the values of a batch, at most 10,000.
         """
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for start in range(0, len(values), PARAMETERS):
             batch = values[start : start + PARAMETERS]
             marks = ",".join("?" * len(batch))
