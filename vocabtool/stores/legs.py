@@ -6,7 +6,7 @@ No text of a user becomes part of a statement: terms are numbers or parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,6 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
 from vocabtool.search import store
-from vocabtool.search.conditions import Where
 from vocabtool.stores import database
 from vocabtool.stores.conditions import storable
 
@@ -79,33 +78,6 @@ class Statistics:
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
 
-def select_part(n: int, asked: store.Asked, compiled: Callable[[Where], Part]) -> Part:
-    """Return a condition on a row ``d`` of the table of documents, as SQL.
-
-    ``n``: the number of the index. ``compiled``: returns the SQL of a condition on fields.
-    """
-    match asked:
-        case Clause():
-            number = f"(SELECT term FROM terms_{n} WHERE field = %s AND text = %s)"
-            terms = [*map(_stored_term, asked.terms)]
-            postings = f"d.doc IN (SELECT doc FROM postings_{n} WHERE term = {number})"
-            tests = [Part(postings, term) for term in dict.fromkeys(terms)]
-            if len(terms) > 1:
-                numbers = " || ' ' || ".join([number] * len(terms))
-                in_a_row = f"coalesce(d.sequence LIKE '%% ' || {numbers} || ' %%', FALSE)"
-                tests.append(Part(in_a_row, tuple(chain(*terms))))
-            return join("(TRUE", *(part for test in tests for part in (" AND ", test)), ")")
-        case Where():
-            return join("(", compiled(asked), ")")  # or null, as false
-        case store.Combination("none", parts):
-            any_of = select_part(n, store.Combination("any", parts), compiled)
-            return join("NOT coalesce(", any_of, ", FALSE)")
-        case store.Combination(word, parts):
-            start, sign = ("(TRUE", " AND ") if word == "all" else ("(FALSE", " OR ")
-            tests = [select_part(n, part, compiled) for part in parts]
-            return join(start, *(part for test in tests for part in (sign, test)), ")")
-
-
 @dataclass(frozen=True, slots=True)
 class WeightedClause:
     """A clause and its weights.
@@ -151,7 +123,7 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
 
     ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
     """
-    stored = [*map(_stored_term, terms)]
+    stored = [*map(stored_term, terms)]
     return Part(
         "SELECT a.place, e.term, e.documents::bigint AS documents"
         " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
@@ -160,7 +132,8 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
     )
 
 
-def _stored_term(term: Term) -> tuple[str, str]:
+def stored_term(term: Term) -> tuple[str, str]:
+    """Return a term's code of the field and its text, as they are in the tables."""
     text = database.stored_term(storable(term.text))
     return database.FIELD_CODES[term.field], text
 
@@ -203,9 +176,6 @@ def totals(
     - ``exact``: whether the document matches an unstemmed clause.
     """
     clauses = _weigh(statistics, should, codes, unstemmed)
-    if not clauses:
-        none = "NULL::float4 AS score, NULL::float4 AS code, FALSE AS exact"
-        return Part(f"SELECT NULL::bigint AS doc, {none} WHERE FALSE")
     a, b = statistics.norms
     saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
     single = [

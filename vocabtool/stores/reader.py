@@ -128,17 +128,8 @@ class PostgresStore(CommitFacts):
     def statistics(
         self, terms: Iterable[Term], joined: Sequence[store.JoinedWord]
     ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
-        statistics, bests = self._read_statistics([*dict.fromkeys(terms)], joined)
-        frequencies = {term: count for term, (_, count) in statistics.frequencies.items()}
-        return frequencies, dict(zip(joined, bests, strict=True))
-
-    def _read_statistics(
-        self, terms: Sequence[Term], joined: Sequence[store.JoinedWord]
-    ) -> tuple[Statistics, list[float]]:
-        """Read the manifest and the statistics of ``terms`` in one statement.
-
-        The second result has the score of each of ``joined``.
-        """
+        """Read them and the manifest in one statement, and keep them for the legs of the search."""
+        places = [*dict.fromkeys(terms)]
         bests = [part for word in joined for part in (", ", legs.best_of_parts(self.n, word))]
         (rows,) = self._ask(
             join(
@@ -147,42 +138,63 @@ class PostgresStore(CommitFacts):
                 *bests,
                 "]::float8[] AS scores FROM t) SELECT t.record, b.scores,"
                 " w.place, w.term, w.documents FROM b, t LEFT JOIN (",
-                *(legs.find_terms(self.n, terms), ") w ON TRUE"),
+                *(legs.find_terms(self.n, places), ") w ON TRUE"),
             )
         )
         if not rows:
             raise NotFound(f"{self.connections.where}: {GONE}")
-        frequencies = dict.fromkeys(terms, (0, 0))
+        frequencies = dict.fromkeys(places, (0, 0))
         for *_, place, number, count in rows:
             if place is not None:
-                frequencies[terms[place - 1]] = (number, count)
+                frequencies[places[place - 1]] = (number, count)
         record, (_, *scores), *_ = rows[0]
-        statistics = Statistics(Manifest.decode(record), frequencies)
-        self.manifest = statistics.manifest
-        self._thread.statistics = statistics  # for the legs of the same search
-        return statistics, scores
+        manifest = Manifest.decode(record)
+        self.manifest, self._thread.statistics = manifest, Statistics(manifest, frequencies)
+        counts = {term: count for term, (_, count) in frequencies.items()}
+        return counts, dict(zip(joined, scores, strict=True))
 
     def _statistics_of(self, clauses: Iterable[Clause]) -> Statistics:
         terms = dict.fromkeys(term for clause in clauses for term in clause.terms)
         last: Statistics | None = getattr(self._thread, "statistics", None)
-        if last is not None and last.frequencies.keys() >= terms.keys():
-            return last
-        return self._read_statistics([*terms], ())[0]
+        if last is None or not last.frequencies.keys() >= terms.keys():
+            self.statistics(terms, ())
+        statistics: Statistics = self._thread.statistics
+        return statistics
 
     # What may be found
 
     def select(self, asked: Sequence[store.Asked], without: int | None = None) -> Part:
         selected = TRUE
         for condition in asked:
-            selected &= legs.select_part(self.n, condition, self._compile)
+            selected &= self._condition(condition)
         return selected if without is None else selected & Part("d.doc <> %s", (without,))
 
-    def _compile(self, condition: Where) -> Part:
-        def fetch(statement: str) -> Answers:
-            return self._ask(Part(statement))[0]
+    def _condition(self, asked: store.Asked) -> Part:
+        """Return a condition on a row ``d`` of the table of documents, as SQL."""
+        match asked:
+            case Clause():
+                number = f"(SELECT term FROM terms_{self.n} WHERE field = %s AND text = %s)"
+                terms = [*map(legs.stored_term, asked.terms)]
+                postings = f"d.doc IN (SELECT doc FROM postings_{self.n} WHERE term = {number})"
+                tests = [Part(postings, term) for term in dict.fromkeys(terms)]
+                if len(terms) > 1:
+                    numbers = " || ' ' || ".join([number] * len(terms))
+                    in_a_row = f"coalesce(d.sequence LIKE '%% ' || {numbers} || ' %%', FALSE)"
+                    tests.append(Part(in_a_row, tuple(chain(*terms))))
+                return join("(TRUE", *(part for test in tests for part in (" AND ", test)), ")")
+            case Where():
+                text, values = sql_of(asked, self.fields, f"documents_{self.n:d}", self._fetch)
+                return Part(f"({text})", tuple(values))  # or null, as false
+            case store.Combination("none", parts):
+                any_of = self._condition(store.Combination("any", parts))
+                return join("NOT coalesce(", any_of, ", FALSE)")
+            case store.Combination(word, parts):
+                start, sign = ("(TRUE", " AND ") if word == "all" else ("(FALSE", " OR ")
+                tests = [self._condition(part) for part in parts]
+                return join(start, *(part for test in tests for part in (sign, test)), ")")
 
-        text, values = sql_of(condition, self.fields, f"documents_{self.n:d}", fetch)
-        return Part(text, tuple(values))
+    def _fetch(self, statement: str) -> Answers:
+        return self._ask(Part(statement))[0]
 
     def is_empty(self, selection: Part) -> bool:
         (((is_there,),),) = self._ask(join("SELECT EXISTS (", self._docs(selection), ")"))

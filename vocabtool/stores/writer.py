@@ -117,8 +117,8 @@ class PostgresWriter:
                 connections.lock(self._connection, n)
                 self.manifest = connections.read_manifest(self._connection, n)
             # With a lock of the row, which a role that may only read cannot get.
-            asked = "SELECT last FROM indexes WHERE number = %s FOR UPDATE"
-            ((self._last,),) = self._run(asked, n).fetchall()
+            statement = "SELECT last FROM indexes WHERE number = %s FOR UPDATE"
+            ((self._last,),) = self._run(statement, n).fetchall()
         except BaseException:
             self._connection.close()
             raise
@@ -244,25 +244,25 @@ class PostgresWriter:
         """
         import psycopg
 
+        report = progress or (lambda what, share: None)
         try:
             with self._connections.translate_errors():
                 if again or self._changed > max(VACUUM_ROWS, VACUUM_SHARE * self.rows):
-                    if progress is not None:
-                        progress("tables vacuumed", 0.0)
+                    report("tables vacuumed", 0.0)
                     n, vacuum = self._n, "VACUUM (ANALYZE)"
                     with suppress(psycopg.Error):  # it only frees space
                         run(self._connection, f"{vacuum} documents_{n}, postings_{n}, terms_{n}")
                     self._changed = 0
-                self._index_vectors(progress, again=again)
+                self._index_vectors(report, again=again)
         except VocabtoolError as error:
-            told = "All documents are committed; `vocabtool compact` indexes their vectors"
-            raise VocabtoolError(f"{error}. {told}") from error
+            what = "All documents are committed; `vocabtool compact` indexes their vectors"
+            raise VocabtoolError(f"{error}. {what}") from error
 
     def close(self) -> None:
         """Close the connection. Uncommitted changes are lost."""
         self._connection.close()
 
-    def _index_vectors(self, progress: Progress | None, *, again: bool) -> None:
+    def _index_vectors(self, report: Progress, *, again: bool) -> None:
         """Index the vectors and measure the recall, if there are many documents, and many are new.
 
         Also measure the similarity that unrelated vectors reach by chance.
@@ -278,8 +278,7 @@ class PostgresWriter:
         if rows <= configuration.exact_below or sql.create is None:
             return
         if again or facts is None or rows >= OUTGROWN * facts.coded:
-            if progress is not None:
-                progress("building the index of vectors", 0.0)
+            report("building the index of vectors", 0.0)
             self._build_vectors(sql)
 
     def _build_vectors(self, sql: VectorSql) -> None:
@@ -289,7 +288,7 @@ class PostgresWriter:
         is at least ``1 - (1 - recall) / EASIER``. If none is, the one with the best recall is
         recorded.
         """
-        connection, asked = self._connection, self.manifest.configuration
+        connection, wanted = self._connection, self.manifest.configuration.recall
         name, own = f"vectors_{self._n}", self._connections.quoted
 
         def build() -> None:
@@ -317,13 +316,13 @@ class PostgresWriter:
                 recall = raw_vectors.measure_recall(vectors, partial(search, effort), sql.metric)
                 if recall > best:
                     chosen, best = effort, recall
-                if recall >= 1 - (1 - asked.recall) / EASIER:
+                if recall >= 1 - (1 - wanted) / EASIER:
                     break
         facts = CodeFacts(
             lists=0,
             probes=0,
             candidates=chosen,
-            recall_asked=asked.recall,
+            recall_asked=wanted,
             recall=best,
             queries=3 * raw_vectors.QUERIES,
             coded=len(docs),
@@ -378,9 +377,9 @@ class PostgresWriter:
                     run(self._connection, f"CREATE INDEX ON {table} {index}")
             self._store(replace(stored, fields=fields))
 
-        kept = self.manifest  # with FILEs that no commit has yet
+        current = self.manifest  # with FILEs that no commit has yet
         database.change_tables(self._connection, change)
-        self.manifest = replace(kept, fields=fields)
+        self.manifest = replace(current, fields=fields)
 
     def _store(self, manifest: Manifest) -> None:
         """Write the manifest without a commit."""
@@ -432,10 +431,10 @@ class PostgresWriter:
         """Insert documents with their postings, and correct the frequencies of their terms."""
         documents, n = [*self._new.values()], self._n
         cut = [
-            [part.split() for part in (each.terms.words, *each.terms.repeated) if part]
-            for each in documents
+            [part.split() for part in (new.terms.words, *new.terms.repeated) if part]
+            for new in documents
         ]
-        identifiers = [each.terms.surfaces.split() for each in documents]
+        identifiers = [new.terms.surfaces.split() for new in documents]
         word = self._term_numbers("words", chain.from_iterable(chain.from_iterable(cut)))
         surface = self._term_numbers("surfaces", chain.from_iterable(identifiers))
         names, kinds = [*self.manifest.fields], [*self.manifest.fields.values()]
@@ -466,10 +465,10 @@ class PostgresWriter:
                         *chain.from_iterable(map(conditions.columns_of_value, values, kinds)),
                     )
                 )
-        counts = np.array([(1, each.terms.count) for each in documents])
-        docs = np.array([each.doc for each in documents], np.int64)
+        counts = np.array([(1, new.terms.count) for new in documents])
+        docs = np.array([new.doc for new in documents], np.int64)
         lengths = np.array([stored_length(words) for words in counts[:, 1].tolist()])
-        of_document = np.repeat(np.arange(len(terms)), [len(each) for each in terms])
+        of_document = np.repeat(np.arange(len(terms)), [*map(len, terms)])
         # by term, then by document
         pairs, frequency = np.unique(np.concatenate(terms) << 32 | of_document, return_counts=True)
         places, rows = pairs & 0xFFFFFFFF, pa.BufferOutputStream()
