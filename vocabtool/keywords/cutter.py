@@ -249,7 +249,7 @@ class Cutter:
             for cuts in {bounds, *((bound,) for bound in bounds)}:
                 parts = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
                 yield tuple(Term("words", self._term(part)) for part in parts)
-            # No phrase can have the identifier "Wi-Fi" of "Wi-Fi 6".
+            # A phrase contains no identifiers, so "WIFI6" finds every "Wi-Fi", not only "Wi-Fi 6".
             yield (Term("surfaces", self._term(token[: bounds[0]])),)
         for pair in beside:
             is_one_word = all(each.spellings or not each.surfaces for each in pair)
@@ -326,35 +326,35 @@ class Cutter:
             core = core[0].lower() + core[1:]
         if core != chunk:  # a word at the beginning or the end of a sentence
             return self._remembered[core]
-        words, parts, surfaces = list[str](), list[str](), list[str]()
+        if core.isascii() and core.isalnum() and not humps(core):  # equivalent, but faster
+            return self._stemmed(core[:MAX_TERM].lower()) + " "
+        words, more, surfaces = list[str](), list[str](), list[str]()
         for *_, cut, own, _ in self._tokens(chunk):
             words += cut.in_a_row
-            parts += cut.humps + cut.unstemmed + cut.accented
+            more += cut.humps + cut.unstemmed + cut.accented
             if cut.words != cut.in_a_row:
-                parts += cut.words
+                more += cut.words
             surfaces += own
-        joined = [" ".join((*terms, "")) for terms in (words, parts, surfaces)]
-        return _BETWEEN.join((*joined, "")) if parts or surfaces else joined[0]
+        joined = [" ".join((*terms, "")) for terms in (words, more, surfaces)]
+        return _BETWEEN.join((*joined, "")) if more or surfaces else joined[0]
 
     def _cut(self, run: str) -> _Cut:
         """Return the terms of a run in canonical form."""
         if run.isascii():
-            run = run[:MAX_TERM]
-            lower, parts = run.lower(), humps(run)
-            stem = (self._stemmed(lower),)
-            if not parts:
-                return _Cut(stem, stem)
-            stems = tuple([self._stemmed(lower[part.start : part.end]) for part in parts])
-            return _Cut(stem, stem, humps=stems, unstemmed=(lower,) if stem[0] != lower else ())
+            lower = run[:MAX_TERM].lower()
+            whole, places = self._stemmed(lower), humps(run[:MAX_TERM])
+            if not places:
+                return _Cut((whole,), (whole,))
+            parts = tuple([self._stemmed(lower[place.start : place.end]) for place in places])
+            return _Cut((whole,), (whole,), parts, (lower,) if whole != lower else ())
         shape = run[0].translate(SHAPES)
         if shape in "ct":
             folded = tuple(filter(None, map(folded_character, run)))
             pairs = tuple([one + other for one, other in pairwise(folded)]) or folded
             return _Cut(pairs, folded if shape == "c" else pairs)
         words, accented, shares = list[str](), list[str](), list[tuple[str, float]]()
-        for word in runs_of(
-            case_folded(run[:MAX_TERM])
-        ):  # folding may insert a separator (one half: 1 and 2)
+        # Folding may insert a separator, and so give several words (one half: 1 and 2).
+        for word in runs_of(case_folded(run[:MAX_TERM])):
             plain = without_marks(word[:MAX_TERM])
             stems = [self._stemmed(part) for part in runs_of(plain)]
             # After marks are removed, characters other than letters and digits may remain.
