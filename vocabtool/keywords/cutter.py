@@ -269,8 +269,8 @@ class Cutter:
                 spellings = ((Term("surfaces", cut.words[0]),),)
             start, end = whole if read.places is None else read.source(whole)
             stop = not surfaces and self._is_stop_word(case_folded(token))
-            place = text[start:end], start, end
-            found.append(QueryWord(*place, *cut, surfaces, stop, spellings))
+            word = QueryWord(text[start:end], start, end, *cut, surfaces, stop, spellings)
+            found.append(word)
         return found
 
     def _tokens(self, text: str) -> Iterator[tuple[Span, str, _Cut, tuple[str, ...], str]]:
