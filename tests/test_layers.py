@@ -23,11 +23,6 @@ ORDER = (
     *("stores", "evaluation", "__init__", "integrations", "reports", "serve", "cli"),
     "__main__",
 )
-# What ``_repr_html_`` imports when a notebook calls it.
-NOTEBOOKS = {
-    *(("vocabulary", "reports.inspection"), ("oov.report", "reports.oov")),
-    *(("comparison.compare", "reports.comparison"), ("search.hits", "reports.hits")),
-}
 HEAVY = (
     *("tensorflow", "faiss", "pyarrow", "tantivy", "ray", "google.protobuf", "rich", "matplotlib"),
     *("sentencepiece", "re2", "regex", "unicodedataplus", "tokenizers", "pandas"),
@@ -80,7 +75,6 @@ def test_imports_point_up(part: str) -> None:
         if name.partition(".")[0] == part != other.partition(".")[0]
         and part != "__init__"
         and ORDER.index(other.partition(".")[0]) > ORDER.index(part)
-        and (name, other) not in NOTEBOOKS
     }
     assert wrong == set()
 

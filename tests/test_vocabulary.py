@@ -63,9 +63,15 @@ def test_entries_and_ids(case: tuple[Pairs, Vocabulary]) -> None:
     assert len(words) == words.size == len(pairs)
     assert words.duplicates == len(pairs) - len({entry for _, entry in pairs})
     table = words.to_arrow()
-    assert [str(kind) for kind in table.schema.types] == ["int64", "large_binary"]
+    types = [str(kind) for kind in table.schema.types]
+    assert types == ["int64", "large_string", "large_binary"]
     assert table.column("id").to_pylist() == [id_ for id_, _ in pairs]
-    assert table.column("token").to_pylist() == [entry for _, entry in pairs]
+    tokens, others = (table.column(name).to_pylist() for name in ("token", "bytes"))
+    shown = [
+        other if token is None else token.encode()
+        for token, other in zip(tokens, others, strict=True)
+    ]
+    assert shown == [entry for _, entry in pairs]
     table.validate(full=True)
 
 

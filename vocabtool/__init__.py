@@ -26,6 +26,7 @@ from vocabtool.errors import (
     UnsupportedFormat,
     VocabtoolError,
 )
+from vocabtool.system.results import VIEWS
 
 if TYPE_CHECKING:
     from vocabtool.comparison.compare import Diff, diff
@@ -138,6 +139,15 @@ _HOMES = {
     "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
+
+VIEWS.update(
+    {
+        "Vocabulary": ("vocabtool.reports.inspection", "vocabulary_html"),
+        "OovReport": ("vocabtool.reports.oov", "oov_html"),
+        "Diff": ("vocabtool.reports.comparison", "diff_html"),
+        "Hits": ("vocabtool.reports.hits", "hits_html"),
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
+from vocabtool.system.results import TableResult, as_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class Vocabulary(TableResult):
     """The entries of one vocabulary, in id order.
 
     Two vocabularies are equal if their entries, ids, special entries and unknown ids are equal.
@@ -136,11 +137,6 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary {self.name!r}: {len(self):,} entries, {self.kind}>"
 
-    def _repr_html_(self) -> str:
-        from vocabtool.reports.inspection import vocabulary_html
-
-        return vocabulary_html(self)
-
     @property
     def size(self) -> int:
         """Number of stored entries."""
@@ -158,7 +154,8 @@ class Vocabulary:
         """The ids as text: ``0..1999``, or ``0..1999, uneven`` if ids are missing or repeated."""
         if not len(self):
             return "none"
-        return f"{self.first_id}..{self.last_id}" + ", uneven" * (self.ids is not None)
+        ids = f"{self.first_id}..{self.last_id}"
+        return ids if self.ids is None else f"{ids}, uneven"
 
     @property
     def linked(self) -> bool:
@@ -251,17 +248,15 @@ class Vocabulary:
         return positions
 
     def to_arrow(self) -> pa.Table:
-        """Return an Arrow table with the columns ``id`` (int64) and ``token`` (large_binary)."""
+        """Return an Arrow table with a row for each stored entry, in id order.
+
+        Columns: ``id`` (int64); ``token`` (large_string), null for an entry that is not UTF-8; and
+        ``bytes`` (large_binary), null for all other entries.
+        """
         import pyarrow as pa
 
-        offsets = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(self.stored.lengths, out=offsets[1:])
-        entries = pa.LargeBinaryArray.from_buffers(
-            pa.large_binary(),
-            len(self),
-            [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(self.stored.pieces(b"")))],
-        )
-        return pa.table({"id": pa.array(self.id_array()), "token": entries})
+        table = pa.table({"id": pa.array(self.id_array()), "token": self.stored.to_arrow()})
+        return as_texts(table, "token")
 
 
 def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:

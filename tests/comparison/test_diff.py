@@ -58,7 +58,7 @@ def test_a_fold_is_applied_when_asked_for() -> None:
     assert (found.a.size, found.a.distinct, found.a.merged, found.a.duplicates) == (3, 2, 1, 0)
     assert (found.common, found.only_a, found.only_b, found.fold) == (1, 1, 0, ("case",))
     first = tuple(found.to_arrow().to_pylist()[0].values())
-    assert first == (b"the", True, False, 5, None, "capitalised", None)
+    assert first == ("the", None, True, False, 5, None, "capitalised", None)
     a, b = vocabulary(["▁\uff21"], marker="▁"), vocabulary(["a"])
     for given_ in (("nfkc", "case", "nfkc"), "nfkc, case"):
         again = diff(a, b, fold=given_)
@@ -71,15 +71,19 @@ def test_a_fold_is_applied_when_asked_for() -> None:
 
 def test_rows() -> None:
     """Arrow's rows, with gaps of ids."""
-    a = replace(vocabulary(["x", "y", "z"]), ids=np.array([3, 7, 7]))
-    table = diff(a, vocabulary(["z", "q", "y"])).to_arrow()
-    assert table.column_names == ["token", "in_a", "in_b", "id_a", "id_b", "kind_a", "kind_b"]
-    assert [tuple(row.values()) for row in table.to_pylist()] == [
-        (b"x", True, False, 3, None, "word", None),
-        (b"y", True, True, 7, 2, "word", "word"),
-        (b"z", True, True, 7, 0, "word", "word"),
-        (b"q", False, True, None, 1, None, "word"),
+    a = replace(vocabulary(["x", "y", b"\xff"]), ids=np.array([3, 7, 7]))
+    found = diff(a, vocabulary([b"\xff", "q", "y"]))
+    names = ["token", "bytes", "in_a", "in_b", "id_a", "id_b", "kind_a", "kind_b"]
+    rows = [
+        ("x", None, True, False, 3, None, "word", None),
+        ("y", None, True, True, 7, 2, "word", "word"),
+        (None, b"\xff", True, True, 7, 0, "other", "other"),
+        ("q", None, False, True, None, 1, None, "word"),
     ]
+    assert found.to_arrow().column_names == names
+    assert [tuple(row.values()) for row in found.to_arrow().to_pylist()] == rows
+    assert found.to_pandas()["token"].dropna().tolist() == ["x", "y", "q"]
+    assert found.to_polars().rows() == rows
 
 
 TEXTS = ["The dog of Paris loves running.", "A cat, the dog, the the"]

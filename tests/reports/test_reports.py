@@ -177,6 +177,18 @@ def test_words_come_back(tmp_path: Path) -> None:
     assert next(row["like"] for row in table if row["word"] == "recieve") == "receive"
 
 
+@pytest.mark.parametrize("pieces", [False, True])
+def test_the_table_for_data_frames(pieces: bool, tmp_path: Path) -> None:
+    """The columns and rows of the Parquet file, for Arrow, pandas and Polars."""
+    report = nasty_words(pieces=pieces)
+    saved_table = pq.read_table(io.BytesIO(saved(report, tmp_path, "parquet")))
+    table = report.to_arrow()
+    assert table.column_names == saved_table.column_names
+    assert table.to_pylist() == saved_table.to_pylist()
+    assert report.to_polars().rows(named=True) == saved_table.to_pylist()
+    assert report.to_pandas()["count"].tolist() == saved_table["count"].to_pylist()
+
+
 def test_the_page_says_what_json_says(tmp_path: Path) -> None:
     """Rates and counts of the page are JSON's, to the last digit."""
     report = nasty_words()

@@ -26,7 +26,6 @@ from vocabtool.comparison.entries import (
     Members,
     Truths,
     Union,
-    arrow,
     fold_entries,
     kinds,
     parse_folds,
@@ -36,6 +35,7 @@ from vocabtool.comparison.entries import (
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.registry import PickedVocabulary, pick, split_name
 from vocabtool.system.arguments import check_arguments
+from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Marker, Vocabulary
 
@@ -90,14 +90,14 @@ def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Dif
         PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
         for source in (a, b)
     ]
-    vocabularies = [each.vocabulary for each in picked]
-    markers = [each.marker for each in vocabularies]
-    entries = [arrow(each.stored) for each in vocabularies]
+    vocabularies = [choice.vocabulary for choice in picked]
+    markers = [vocabulary.marker for vocabulary in vocabularies]
+    entries = [vocabulary.stored.to_arrow() for vocabulary in vocabularies]
     marker: Marker | None = None
     if markers != [None, None]:
         entries, marker = list(map(spell, entries, markers)), "▁"
     before = Union.of(*entries)
-    union = Union.of(*(fold_entries(each, folds) for each in entries))
+    union = Union.of(*(fold_entries(tokens, folds) for tokens in entries))
     codes = kinds(before.tokens, marker)
     sides = []
     for source, vocabulary, stored, forms in zip(
@@ -119,7 +119,7 @@ def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Dif
             kinds=of_kind,
         )
         sides.append(side)
-    notes = tuple(note for each in picked for note in each.notes)
+    notes = tuple(note for choice in picked for note in choice.notes)
     return Diff(a=sides[0], b=sides[1], fold=folds, union=union, notes=notes)
 
 
@@ -215,7 +215,7 @@ class EntryKind(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Diff:
+class Diff(TableResult):
     """The result of comparing two vocabularies, A and B.
 
     - ``fold``: Folds that were applied before comparing.
@@ -238,11 +238,6 @@ class Diff:
             f"<Diff: {self.common:,} common, {self.only_a:,} only in {self.a.label!r}, "
             f"{self.only_b:,} only in {self.b.label!r}>"
         )
-
-    def _repr_html_(self) -> str:
-        from vocabtool.reports.comparison import diff_report
-
-        return diff_report(self).summary()
 
     @property
     def by_text(self) -> bool:
@@ -293,8 +288,8 @@ class Diff:
         """Number of entries of each kind, in the order of ``KINDS``."""
         a, b, in_a, in_b = self.a.kinds, self.b.kinds, self.in_a, self.in_b
         columns = (a[in_a], b[in_b], a[in_a & ~in_b], b[in_b & ~in_a])
-        every = [np.bincount(codes, minlength=len(KINDS)) for codes in columns]
-        counts = (EntryKind(kind, *map(int, row)) for kind, *row in zip(KINDS, *every, strict=True))
+        totals = [np.bincount(codes, minlength=len(KINDS)).tolist() for codes in columns]
+        counts = (EntryKind(*row) for row in zip(KINDS, *totals, strict=True))
         return tuple(count for count in counts if count.a or count.b)
 
     def places(
@@ -319,14 +314,20 @@ class Diff:
         entries: list[bytes] = take(self.tokens, self.places(part, most, kind=kind)).to_pylist()
         return entries
 
-    def to_arrow(self, places: NDArray[np.int64] | None = None) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """Return a table with a row for each distinct entry.
 
-        ``places``: positions in ``tokens`` of the entries to return, by default all.
-        Columns: ``token`` (large_binary); ``in_a``, ``in_b``; ``id_a``, ``id_b``; ``kind_a``,
-        ``kind_b`` (dictionary of string). Values that a side does not have are null.
+        Columns: ``token`` (large_string), null for an entry that is not UTF-8, and ``bytes``
+        (large_binary), null for all other entries; ``in_a``, ``in_b``; ``id_a``, ``id_b``;
+        ``kind_a``, ``kind_b`` (dictionary of string). Values that a side does not have are null.
         """
-        places = np.arange(len(self.tokens)) if places is None else places
+        return as_texts(self.table(np.arange(len(self.tokens))), "token")
+
+    def table(self, places: NDArray[np.int64]) -> pa.Table:
+        """Return a table with a row for each entry at ``places``, positions in ``tokens``.
+
+        The columns are those of :meth:`to_arrow`, but ``token`` is large_binary, without ``bytes``.
+        """
         in_a, in_b = self.in_a[places], self.in_b[places]
         columns: dict[str, Any] = {"token": take(self.tokens, places), "in_a": in_a, "in_b": in_b}
         columns["id_a"] = pa.array(self.a.ids[places], mask=~in_a)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from vocabtool.choices import Fold
 from vocabtool.comparison.entries import (
     Union,
-    arrow,
     booleans,
     by_count,
     can_be_words,
@@ -115,7 +114,7 @@ def count_use(
     splitter = Rule(parse_rule(rule))
     sides = []
     for vocabulary in (a, b):
-        entries, marker = arrow(vocabulary.stored), vocabulary.marker
+        entries, marker = vocabulary.stored.to_arrow(), vocabulary.marker
         whole = take(entries, np.flatnonzero(can_be_words(entries, marker)))
         sides.append(fold_entries(plain_texts(whole, marker), folds))
     notes = []
@@ -135,9 +134,9 @@ def count_use(
 
     def look_up() -> None:
         words = fold_entries(pa.concat_arrays([words for words, _ in waiting]), folds)
-        found = pc.index_in(words, value_set=union.tokens)
-        added = np.concatenate([counted for _, counted in waiting])[booleans(found.is_valid())]
-        np.add.at(counts, integers(found.drop_null()), added)
+        tokens_of = pc.index_in(words, value_set=union.tokens)
+        added = np.concatenate([counted for _, counted in waiting])[booleans(tokens_of.is_valid())]
+        np.add.at(counts, integers(tokens_of.drop_null()), added)
         waiting.clear()
 
     for texts in batches:
@@ -261,7 +260,7 @@ def count_cuts(
 class _Side:
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:
         self.words, self._folds = words, folds
-        self._entries = arrow(words.vocabulary.stored)
+        self._entries = words.vocabulary.stored.to_arrow()
         texts = plain_texts(self._entries, words.vocabulary.marker)
         encoded = fold_entries(texts, folds).dictionary_encode()
         # the distinct texts of the entries, without markers: large_binary, length t
@@ -276,27 +275,29 @@ class _Side:
 
         Also record in ``other`` how often this side cuts each entry of ``other`` into pieces.
         """
-        every = self.words.look_up(texts)
-        found = without_blanks(every)
-        pieces = np.ones(len(found.known), np.int64) if found.pieces is None else found.pieces
-        counts = np.bincount(found.codes, minlength=len(pieces))
-        made, split = pieces[every.codes].sum(), counts[pieces > 1].sum()
-        totals = [counts.sum(), made, made - counts @ pieces, split, counts[~found.known].sum()]
+        with_blanks = self.words.look_up(texts)
+        lookup = without_blanks(with_blanks)
+        known = lookup.known
+        pieces = np.ones(len(known), np.int64) if lookup.pieces is None else lookup.pieces
+        counts = np.bincount(lookup.codes, minlength=len(pieces))
+        made, split = pieces[with_blanks.codes].sum(), counts[pieces > 1].sum()
+        totals = [counts.sum(), made, made - counts @ pieces, split, counts[~known].sum()]
         self._totals += np.array(totals, np.int64)
-        whole = found.known & (pieces == 1) & (found.positions >= 0)
-        np.add.at(self._whole, found.positions[whole], counts[whole])
-        if found.spelled is None:
+        whole = known & (pieces == 1) & (lookup.positions >= 0)
+        np.add.at(self._whole, lookup.positions[whole], counts[whole])
+        if lookup.spelled is None:
             return
-        places = np.flatnonzero(found.known & (pieces > 1) & (counts > 0))
-        words = arrow(ByteStrings.of(as_bytes(found.distinct.take(pa.array(places)))))
+        places = np.flatnonzero(known & (pieces > 1) & (counts > 0))
+        distinct = as_bytes(lookup.distinct.take(pa.array(places)))
+        words = ByteStrings.of(distinct).to_arrow()
         words = pc.replace_substring_regex(words, pattern="^ ", replacement="")
         words = fold_entries(words, self._folds)
-        held = pc.index_in(words, value_set=other.texts)
-        codes, texts_of = places[booleans(held.is_valid())], integers(held.drop_null())
+        matches = pc.index_in(words, value_set=other.texts)
+        codes, texts_of = places[booleans(matches.is_valid())], integers(matches.drop_null())
         np.add.at(other.cut, texts_of, counts[codes])
         for text, code in zip(texts_of.tolist(), codes.tolist(), strict=True):
             if text not in other.parts:
-                other.parts[text] = [piece for piece, _ in found.spelled.of_word(code)]
+                other.parts[text] = [piece for piece, _ in lookup.spelled.of_word(code)]
 
     def report(self, names: Sequence[str]) -> Cut:
         whole = np.zeros(len(self.texts), np.int64)

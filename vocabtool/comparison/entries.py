@@ -70,14 +70,6 @@ Truths = NDArray[np.bool_]
 # ---- Arrow and NumPy
 
 
-def arrow(entries: ByteStrings) -> pa.LargeBinaryArray:
-    offsets = np.zeros(len(entries) + 1, np.int64)
-    np.cumsum(entries.lengths, out=offsets[1:])
-    data = b"".join(entries.pieces(b""))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(entries), buffers)
-
-
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
@@ -250,7 +242,7 @@ def plain_texts(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.Large
     """Return the text that each entry stands for, without its marker."""
     if marker is None:
         return entries
-    texts = arrow(plain_strings(byte_strings(entries), marker))
+    texts = plain_strings(byte_strings(entries), marker).to_arrow()
     return pc.replace_substring(texts, pattern=WORD, replacement=b" ") if marker == "▁" else texts
 
 
@@ -264,8 +256,8 @@ def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinary
     texts = plain_texts(entries, marker)
     begins = booleans(pc.starts_with(texts, pattern=WORD))
     which = np.where(can_be_words(entries, marker), 2, begins)
-    before = take(arrow(ByteStrings.of([b"", b"##", WORD])), which)
-    texts = pc.binary_join_element_wise(before, texts, arrow(ByteStrings.of([b""]))[0])
+    before = take(ByteStrings.of([b"", b"##", WORD]).to_arrow(), which)
+    texts = pc.binary_join_element_wise(before, texts, ByteStrings.of([b""]).to_arrow()[0])
     special = special_places(entries)
     return _replace(texts, special, take(entries, special))
 
@@ -288,4 +280,4 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
             if "nfkc" in folds:  # casing may decompose
                 text = unicodedata.normalize("NFKC", text)
             folded[at] = text.encode()
-    return _replace(forms, wide, arrow(ByteStrings.of(folded)))
+    return _replace(forms, wide, ByteStrings.of(folded).to_arrow())

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from vocabtool.oov.lookalikes import Kind, classify
+from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
 
@@ -209,7 +210,7 @@ class CutOff(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OovReport:
+class OovReport(TableResult):
     """Counts of the words in a corpus that a model does not know.
 
     - ``documents_unknown``: Number of documents with an unknown word.
@@ -253,11 +254,6 @@ class OovReport:
             f"in {self.documents_unknown:,} of {self.documents:,} documents>"
         )
 
-    def _repr_html_(self) -> str:
-        from vocabtool.reports.oov import oov_report
-
-        return oov_report(self).summary()
-
     @property
     def token_rate(self) -> float:
         """Share of the tokens that are unknown, from 0 to 1; 0 if there are no tokens."""
@@ -289,6 +285,39 @@ class OovReport:
     def cut_rate(self) -> float:
         """Share of the model's tokens that are cut off; 0 without a limit."""
         return 0.0 if self.cut is None else _share(self.cut.tokens, self.cut.all_tokens)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each unknown word, frequent words first.
+
+        For a subword model, rows for all split words come first, expensive words first, then rows
+        for random strings.
+
+        Columns: ``word`` (large_string), null for a word that is not UTF-8, and ``bytes``
+        (large_binary), null for all other words; and attributes of :class:`CountedWord`, of which
+        ``parts`` is a text. Bytes in these that are not UTF-8 are escaped.
+        """
+        return as_texts(self.table(), "word")
+
+    def table(self) -> pa.Table:
+        """Return the columns of :meth:`to_arrow`, but texts are large_binary, without ``bytes``."""
+        if self.split is None:
+            table = self.unknown
+        else:
+            table = self.split.table
+            pieces = np.maximum(table["pieces"].to_numpy(), 1)
+            table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
+            parts = pc.binary_join(table["parts"], pa.scalar(b" ", pa.large_binary()))
+            table = table.set_column(table.column_names.index("parts"), "parts", parts)
+        return table.select(self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of :meth:`table`."""
+        names: tuple[str, ...] = ("word", "count", "documents", "kind", "like", "example")
+        if self.split is not None:
+            names = ("word", "pieces", "count", "documents", "cost", "known", "kind", "parts")
+            names = (*names, "example")
+        return names if self.cut is None else (*names, "cut")
 
     def commonest(self, most: int | None = None) -> Iterator[CountedWord]:
         """Yield ``most`` unknown words, by default all. Frequent words come first."""

@@ -17,13 +17,14 @@ from vocabtool.choices import Only
 from vocabtool.comparison.compare import Diff, Part, Side
 from vocabtool.comparison.corpus import PIECES, Cuts, Use
 from vocabtool.reports.report import (
+    CHUNK,
     FILE_WIDTH,
     Column,
+    Kind,
     Report,
-    Rows,
     Section,
     Table,
-    Type,
+    arrow_rows,
     as_text,
     counts,
     facts,
@@ -35,11 +36,10 @@ from vocabtool.reports.report import Format as DiffFormat
 from vocabtool.system.messages import plural
 from vocabtool.vocabulary import is_utf8
 
-CHUNK: Final = 1 << 14
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
-HELD_BY: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
+PART_OF: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
 FOLDS: Final = {"case": "case", "nfkc": "Unicode forms (NFKC)"}
-ROW: Final[dict[str, Type]] = {
+ROW: Final[dict[str, Kind]] = {
     "token": "entry",
     **dict.fromkeys(("in_a", "in_b"), "flag"),
     **dict.fromkeys(("id_a", "id_b"), "integer"),
@@ -77,38 +77,42 @@ def save_diff(
 
 def diff_report(comparison: Diff, most: int | None = None, only: Only | None = None) -> Report:
     """Return the report on a comparison. For ``most`` and ``only``, see :func:`save_diff`."""
-    parts = PARTS if only is None else (HELD_BY[only],)
+    parts = PARTS if only is None else (PART_OF[only],)
+    columns = [Column(name, kind) for name, kind in ROW.items()]
     return Report(
         title="A: {}, B: {}".format(*short_names(comparison.a.label, comparison.b.label)),
         sections=partial(_sections, comparison, SHOWN_ENTRIES if most is None else most),
-        data=partial(_data, comparison),
-        lists={part: partial(_entries, comparison, part, most) for part in PARTS},
-        rows=[Rows(tuple(ROW), partial(_chunks, comparison, parts, most), tuple(ROW.values()))],
+        data=partial(_data, comparison, most),
+        lists=lambda: [Table(columns, _rows(comparison, parts, most))],
     )
+
+
+def diff_html(comparison: Diff) -> str:
+    return diff_report(comparison).summary()
 
 
 # For programs.
 
 
-def _chunks(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[Any]:
+def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[tuple[Any, ...]]:
     for part in parts:
         places = comparison.places(part, most)
-        for at in range(0, len(places), CHUNK):
-            columns = comparison.to_arrow(places[at : at + CHUNK]).columns
-            yield list(zip(*(column.to_pylist() for column in columns), strict=True))
+        for start in range(0, len(places), CHUNK):
+            yield from arrow_rows(comparison.table(places[start : start + CHUNK]))
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    names = [name for name in ROW if name not in ("in_a", "in_b")]
-    for chunk in _chunks(comparison, (part,), most):
-        for token, _, _, *values in chunk:
-            row = dict(zip(names, (as_text(token), *values), strict=True))
-            if not is_utf8(token):
-                row["base64"] = b64encode(token).decode()
-            yield {name: value for name, value in row.items() if value is not None}
+    for token, _, _, *values in _rows(comparison, (part,), most):
+        row = {"token": as_text(token)}
+        for name, value in zip(("id_a", "id_b", "kind_a", "kind_b"), values, strict=True):
+            if value is not None:
+                row[name] = value
+        if not is_utf8(token):
+            row["base64"] = b64encode(token).decode()
+        yield row
 
 
-def _data(comparison: Diff) -> dict[str, Any]:
+def _data(comparison: Diff, most: int | None) -> dict[str, Any]:
     return {
         "a": _side_data(comparison.a),
         "b": _side_data(comparison.b),
@@ -118,6 +122,7 @@ def _data(comparison: Diff) -> dict[str, Any]:
         "use": None if comparison.use is None else _use_data(comparison.use),
         "cuts": None if comparison.cuts is None else _cuts_data(comparison.cuts),
         "notes": list(_notes(comparison)),
+        "entries": {part: _entries(comparison, part, most) for part in PARTS},
     }
 
 
@@ -184,7 +189,8 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
     for part, letter, label in zip(PARTS[1:], "AB", names, strict=True):
         lists = []  # a row for each kind, the largest first, with its first entries
         for kind in sorted(comparison.kinds, key=lambda kind: -getattr(kind, part)):
-            if number := getattr(kind, part):
+            number = getattr(kind, part)
+            if number:
                 entries = comparison.sample(part, most, kind=kind.kind)
                 spaced = [cell for entry in entries for cell in ("  ", entry)][1:]
                 lists.append((kind.kind, number, tuple(spaced)))
@@ -202,9 +208,11 @@ def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
         name = "" if side.label == side.name else f"{side.name}, "
         marks = "" if side.marker is None else f", pieces marked with {side.marker!r}"
         yield letter, f"{side.label}: {name}{side.size:,} entries{marks}"
-    ignored = [FOLDS[fold] for fold in comparison.fold] + ["piece markers"] * comparison.by_text
-    folded = ", ".join(ignored)
-    yield "entries compared", f"without {folded}" if folded else "as they are stored"
+    ignored = [FOLDS[fold] for fold in comparison.fold]
+    if comparison.by_text:
+        ignored.append("piece markers")
+    compared = f"without {', '.join(ignored)}" if ignored else "as they are stored"
+    yield "entries compared", compared
     if comparison.by_text:
         yield "", "▁ marks entries that can be a whole word; others are parts of words"
     use, cuts = comparison.use, comparison.cuts
@@ -264,7 +272,7 @@ def _cut_sections(cuts: Cuts, most: int) -> Iterator[Section]:
         rows = []
         for row in cut.kept.slice(0, most).to_pylist():
             spaced = (
-                tuple(part for piece in row[name] for part in (" ", piece))[1:] for name in PIECES
+                tuple(cell for piece in row[name] for cell in (" ", piece))[1:] for name in PIECES
             )
             rows.append((row["word"], row["count"], *spaced))
         columns = (Column(f"only {keeps} keeps whole"), *counts("count"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -12,11 +13,12 @@ from vocabtool.reports.report import (
     NOTEBOOK_ROWS,
     Cell,
     Column,
+    Kind,
     Report,
-    Rows,
     Section,
     Table,
     as_text,
+    counts,
     render_fragment,
     short,
 )
@@ -33,11 +35,11 @@ MAX_PLACES: Final = 5
 MAX_ENTRY_WIDTH: Final = 16  # characters
 MAX_STEPS: Final = 8  # of a rule; JSON has all
 STEP_WIDTH: Final = 200  # characters of a step; JSON has all
-COLUMNS: Final = (
-    *("name", "kind", "size", "ids", "unknown", "entries", "specials", "duplicates", "not_utf8"),
-    *("sha256", "where", "notes"),
-)
-PASSED_OVER: Final = ("passed over", "size", "why", "where")
+COLUMNS: Final[dict[str, Kind]] = {
+    **{"name": "text", "kind": "text", "size": "integer", "ids": "text", "unknown": "text"},
+    **{"entries": "text", "specials": "text", "duplicates": "integer", "not_utf8": "integer"},
+    **dict.fromkeys(("sha256", "where", "notes"), "text"),
+}
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
@@ -45,30 +47,38 @@ def model_report(model: Model, *, passed_over: bool) -> Report:
 
     ``passed_over``: whether to also show the lists that were not taken as vocabularies.
     """
+    others = _passed_over(model) if passed_over else []
+    return Report(
+        sections=partial(_sections, model, others),
+        data=partial(_data, model, passed_over),
+        lists=lambda: [_complete_table(model), *others],
+    )
+
+
+def _complete_table(model: Model) -> Table:
     rows = [
         (
-            *_short_row(each),
-            _specials(each),
-            each.duplicates,
-            len(each.stored.not_utf8),
-            each.sha256,
-            "; ".join(map(_told_place, each.places)),
-            "; ".join(each.notes),
+            *_short_row(vocabulary),
+            _specials(vocabulary),
+            vocabulary.duplicates,
+            len(vocabulary.stored.not_utf8),
+            vocabulary.sha256,
+            "; ".join(map(_place_text, vocabulary.places)),
+            "; ".join(vocabulary.notes),
         )
-        for each in model.vocabularies
+        for vocabulary in model.vocabularies
     ]
-    lists = [Rows(COLUMNS, lambda: iter([rows]))]
-    skipped = [
-        (each.name, each.size, each.why, _told_place(each.place)) for each in model.passed_over
-    ] * passed_over
-    if skipped:
-        shown = [(name, f"{size:,}", *others) for name, size, *others in skipped]
-        lists.append(Rows(PASSED_OVER, lambda: iter([shown])))
-    return Report(
-        sections=partial(_sections, model, skipped),
-        data=partial(_data, model, passed_over),
-        rows=lists,
-    )
+    return Table([Column(name, kind) for name, kind in COLUMNS.items()], rows)
+
+
+def _passed_over(model: Model) -> list[Table]:
+    """Return the table of the lists that were not taken as vocabularies, if there are any."""
+    columns = (Column("passed over"), *counts("size"), Column("why"), Column("where"))
+    rows = [
+        (skipped.name, skipped.size, skipped.why, _place_text(skipped.place))
+        for skipped in model.passed_over
+    ]
+    return [Table(columns, rows)] if rows else []
 
 
 def _data(model: Model, passed_over: bool) -> dict[str, Any]:
@@ -81,11 +91,7 @@ def _data(model: Model, passed_over: bool) -> dict[str, Any]:
     }
     if passed_over:
         data["passed_over"] = [
-            {
-                **{"name": each.name, "size": each.size, "why": each.why},
-                "place": {"file": each.place.file, "place": each.place.place},
-            }
-            for each in model.passed_over
+            skipped._asdict() | {"place": skipped.place._asdict()} for skipped in model.passed_over
         ]
     return data
 
@@ -101,15 +107,12 @@ def _vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
         "marker": vocabulary.marker,
         "size": len(vocabulary),
         "sha256": vocabulary.sha256,
-        "places": [{"file": place.file, "place": place.place} for place in vocabulary.places],
+        "places": [place._asdict() for place in vocabulary.places],
         "first_id": vocabulary.first_id,
         "last_id": vocabulary.last_id,
         "contiguous": vocabulary.ids is None,
-        "unknown": None if unknown is None else {"id": unknown.id, "count": unknown.count},
-        "specials": [
-            {"id": special.id, "entry": special.entry, "role": special.role}
-            for special in vocabulary.specials
-        ],
+        "unknown": None if unknown is None else asdict(unknown),
+        "specials": [special._asdict() for special in vocabulary.specials],
         "duplicates": vocabulary.duplicates,
         "not_utf8": len(stored.not_utf8),
         "first": [printable(stored[i]) for i in entries[:ENDS]],
@@ -118,15 +121,15 @@ def _vocabulary_data(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def _sections(model: Model, skipped: Sequence[Sequence[Cell]]) -> Iterator[Section]:
-    def columns(names: Sequence[str]) -> list[Column]:
-        return [Column(name, "count" if name == "size" else "text") for name in names]
-
-    yield Section("", Table(columns(COLUMNS[:6]), map(_short_row, model.vocabularies)))
+def _sections(model: Model, others: Sequence[Table]) -> Iterator[Section]:
+    columns = (Column("name"), Column("kind"), *counts("size"), Column("ids"), Column("unknown"))
+    columns = (*columns, Column("entries"))
+    yield Section("", Table(columns, map(_short_row, model.vocabularies)))
     for vocabulary in model.vocabularies:
         details = (f"  {line}" for line in _details(vocabulary))
         yield Section("", text=[vocabulary.name, *details])
-    yield Section("", Table(columns(PASSED_OVER), skipped))
+    for table in others:
+        yield Section("", table)
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
@@ -146,19 +149,21 @@ def _unknown_ids(vocabulary: Vocabulary) -> str:
     unknown = vocabulary.unknown
     if unknown is None:
         return ""
-    return f"{unknown.id}" + f"..{unknown.id + unknown.count - 1}" * (unknown.count > 1)
+    if unknown.count == 1:
+        return str(unknown.id)
+    return f"{unknown.id}..{unknown.id + unknown.count - 1}"
 
 
 def _specials(vocabulary: Vocabulary) -> str:
     return " ".join(f"{special.id}={special.entry!r}" for special in vocabulary.specials)
 
 
-def _told_place(place: Place) -> str:
+def _place_text(place: Place) -> str:
     return f"{place.file}: {place.place}"
 
 
 def _details(vocabulary: Vocabulary) -> Iterator[str]:
-    yield from map(_told_place, vocabulary.places[:MAX_PLACES])
+    yield from map(_place_text, vocabulary.places[:MAX_PLACES])
     if len(vocabulary.places) > MAX_PLACES:
         yield "..."
     yield f"sha256 {vocabulary.sha256}"
@@ -222,8 +227,8 @@ def words_report(words: Words, texts: Sequence[str]) -> Report:
             f"  {number}. {step if len(step) <= STEP_WIDTH else f'{step[:STEP_WIDTH]} ...'}"
             for number, step in enumerate(words.describe(), 1)
         ]
-        if (more := len(steps) - MAX_STEPS) > 0:
-            rest = plural(more, "more step", "more steps")
+        if len(steps) > MAX_STEPS:
+            rest = plural(len(steps) - MAX_STEPS, "more step", "more steps")
             steps[MAX_STEPS:] = [f"  ... {rest} (JSON: all)"]
         yield Section(
             "The rule",
@@ -272,12 +277,12 @@ def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
     from vocabtool.tokenization.words import Word
 
-    judged = words.look_up(texts)
-    ids = [None if number < 0 else number for number in judged.ids.tolist()]
-    counts = [None] * len(ids) if judged.pieces is None else judged.pieces.tolist()
-    each = map(Word, as_bytes(judged.distinct), ids, judged.known.tolist(), counts)
-    spelled = [judged.spelled.of_word(at) if judged.spelled else [] for at in range(len(ids))]
-    return judged.rows(list(zip(each, spelled, strict=True)))
+    lookup = words.look_up(texts)
+    ids = [None if number < 0 else number for number in lookup.ids.tolist()]
+    numbers = [None] * len(ids) if lookup.pieces is None else lookup.pieces.tolist()
+    distinct = map(Word, as_bytes(lookup.distinct), ids, lookup.known.tolist(), numbers)
+    pieces = [lookup.spelled.of_word(at) if lookup.spelled else [] for at in range(len(ids))]
+    return lookup.rows(list(zip(distinct, pieces, strict=True)))
 
 
 def _word_data(word: Word, pieces: list[tuple[bytes, bool]]) -> dict[str, Any]:
@@ -299,8 +304,8 @@ def _cells(word: Word, pieces: list[tuple[bytes, bool]]) -> list[str]:
     if word.pieces is None:
         return row
     shown = pieces or [(word.word, word.known)]
-    spelled = (_quote(piece) + f"({UNKNOWN})" * (not known) for piece, known in shown)
-    return [*row, " ".join(spelled)]
+    quoted = [_quote(piece) if known else f"{_quote(piece)}({UNKNOWN})" for piece, known in shown]
+    return [*row, " ".join(quoted)]
 
 
 def _quote(entry: bytes) -> str:

@@ -9,12 +9,11 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.oov.counter import clip, find_word
-from vocabtool.oov.lookalikes import Kind
+from vocabtool.oov.lookalikes import Kind as WordKind
 from vocabtool.oov.report import (
     COMMONEST,
     CountedWord,
@@ -27,11 +26,11 @@ from vocabtool.oov.report import (
 from vocabtool.reports.report import (
     Cell,
     Column,
+    Kind,
     Report,
-    Rows,
     Section,
     Table,
-    Type,
+    arrow_rows,
     as_text,
     clip_entry,
     counts,
@@ -46,7 +45,7 @@ from vocabtool.system.messages import plural
 from vocabtool.tokenization.token_limit import cut_note
 from vocabtool.vocabulary import encode, is_utf8, printable
 
-KINDS: Final[dict[Kind, str]] = {
+KINDS: Final[dict[WordKind, str]] = {
     "random": "base64, hash or other random string",
     "form": "known in another case or Unicode form",
     "number": "number",
@@ -64,8 +63,7 @@ POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 NEVER_USED: Final = 5  # entries
 EXAMPLE_BYTES: Final = 50
 SPLIT_EXAMPLE_BYTES: Final = 24
-CHUNK: Final = 1 << 14
-TYPES: Final[dict[str, Type]] = {
+FORMATS: Final[dict[str, Kind]] = {
     **{"word": "entry", "pieces": "integer", "count": "integer", "documents": "integer"},
     **{"cost": "integer", "known": "flag", "kind": "text", "like": "escaped", "parts": "escaped"},
     **{"example": "escaped", "cut": "flag"},
@@ -88,35 +86,25 @@ def save_report(
 
 
 def oov_report(report: OovReport) -> Report:
-    names = _names(report)
     return Report(
         title=f"What {short_names(report.header.model)[0] or 'the model'} does not know",
         subtitle=report.header.model,
         sections=partial(_sections, report),
         data=partial(_data, report),
-        rows=[Rows(names, partial(_chunks, report, names), tuple(TYPES[name] for name in names))],
+        lists=lambda: [_complete_list(report)],
     )
+
+
+def oov_html(report: OovReport) -> str:
+    return oov_report(report).summary()
 
 
 # For programs.
 
 
-def _names(report: OovReport) -> tuple[str, ...]:
-    """Return the columns of the complete list."""
-    without = {"cut"} if report.cut is None else set()
-    without |= {"pieces", "cost", "known", "parts"} if report.split is None else {"like"}
-    first = ("word", "count", "documents") if report.split is None else ()
-    return tuple(name for name in dict.fromkeys((*first, *TYPES)) if name not in without)
-
-
-def _chunks(report: OovReport, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
-    words = report.commonest() if report.split is None else report.split.words()
-    rows = (
-        tuple(b" ".join(word.parts) if name == "parts" else getattr(word, name) for name in names)
-        for word in words
-    )
-    while chunk := list(islice(rows, CHUNK)):
-        yield chunk
+def _complete_list(report: OovReport) -> Table:
+    columns = [Column(name, FORMATS[name]) for name in report.columns]
+    return Table(columns, arrow_rows(report.table()))
 
 
 def _data(report: OovReport) -> dict[str, Any]:
@@ -124,8 +112,8 @@ def _data(report: OovReport) -> dict[str, Any]:
     names = ["word", "count", "documents", "kind", "like", "example"]
     words = _word_data(report.commonest(JSON_WORDS), names)
 
-    def rate(every: int, unknown: int, share: float) -> dict[str, Any]:
-        return {"all": every, "unknown": unknown, "unknown_rate": share}
+    def rate(count: int, unknown: int, share: float) -> dict[str, Any]:
+        return {"all": count, "unknown": unknown, "unknown_rate": share}
 
     data: dict[str, Any] = {
         "model": header.model,
@@ -144,7 +132,9 @@ def _data(report: OovReport) -> dict[str, Any]:
         "unknown_words": words,
         "unknown_words_listed": len(words),
         "unknown_words_in_all": report.distinct_unknown,
-        "kinds": [{"kind": k.kind, "words": k.words, "tokens": k.tokens} for k in report.kinds],
+        "kinds": [
+            {"kind": kind.kind, "words": kind.words, "tokens": kind.tokens} for kind in report.kinds
+        ],
         "coverage": [point._asdict() for point in report.curve],
         "pieces": None,
         "notes": list(report.notes),
@@ -154,7 +144,7 @@ def _data(report: OovReport) -> dict[str, Any]:
         data["suggested"] = asdict(report.suggested)
         del data["suggested"]["notes"]  # they are among the notes of the report
     if split is not None:
-        names = [*_names(report)]
+        names = [*report.columns]
         random = split.words(split.listed, min(split.random, JSON_WORDS))
         words = _word_data(split.words(0, min(split.listed, JSON_WORDS)), names)
         data |= {
@@ -170,7 +160,8 @@ def _data(report: OovReport) -> dict[str, Any]:
                 "languages": [language._asdict() for language in split.languages],
             },
         }
-    if (cut := report.cut) is not None:
+    cut = report.cut
+    if cut is not None:
         table = report.cut_words()
         names = ["word", "count", "documents", "known", "kind", "example"]
         data["cut"] = {
@@ -198,7 +189,7 @@ def _word_data(words: Iterable[CountedWord], names: Sequence[str]) -> list[dict[
             if isinstance(value, bytes):
                 row[name] = as_text(value)
             elif name == "parts":
-                row[name] = [as_text(part) for part in value]
+                row[name] = [as_text(piece) for piece in value]
         if not is_utf8(word.word):
             row["base64"] = b64encode(word.word).decode()
         rows.append(row)
@@ -234,10 +225,10 @@ def _sections(report: OovReport) -> Iterator[Section]:
     words = _words("unknown word", report.commonest(SHOWN_WORDS))
     notes = []
     if report.distinct_unknown > SHOWN_WORDS:
-        every = f"These are {SHOWN_WORDS:,} of {report.distinct_unknown:,} unknown words."
-        notes.append(f"{every} For all of them: -o words.csv")
+        shown = f"These are {SHOWN_WORDS:,} of {report.distinct_unknown:,} unknown words."
+        notes.append(f"{shown} For all of them: -o words.csv")
     yield Section("The commonest unknown words", words, (), notes)
-    kinds = [(KINDS[each.kind], each.words, each.tokens) for each in report.kinds]
+    kinds = [(KINDS[kind.kind], kind.words, kind.tokens) for kind in report.kinds]
     columns = (Column("what unknown words look like"), *counts("words", "tokens"))
     notes = []
     if report.distinct_unknown > COMMONEST:
@@ -304,7 +295,10 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
         shown = f"These are {number:,} of {split.listed:,} split words."
         notes.append(f"{shown} For all of them: -o words.csv")
     yield Section("The split words", words, (), notes)
-    kinds = [(KINDS[each.kind], *each[1:3], each.pieces / each.tokens) for each in split.kinds]
+    kinds = [
+        (KINDS[kind.kind], kind.words, kind.tokens, kind.pieces / kind.tokens)
+        for kind in split.kinds
+    ]
     mean = Column("pieces per token", "mean")
     columns: tuple[Column, ...]
     columns = (Column("what split words look like"), *counts("words", "tokens"), mean)
@@ -319,10 +313,11 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
         *(Column("language or script"), *counts("documents", "tokens"), mean),
         Column("in 3 or more pieces", "percent"),
     )
-    languages = [
-        (each.name, *each[1:3], each.pieces / max(each.tokens, 1), each[4] / max(each.tokens, 1))
-        for each in split.languages[:SHOWN_WORDS]
-    ]
+    languages = []
+    for language in split.languages[:SHOWN_WORDS]:
+        tokens = max(language.tokens, 1)
+        rates_of_language = (language.pieces / tokens, language.tokens_split3 / tokens)
+        languages.append((language.name, language.documents, language.tokens, *rates_of_language))
     yield Section("What texts cost", Table(columns, languages, "pieces per token"))
 
 
@@ -375,8 +370,8 @@ def _notes(report: OovReport) -> Iterator[str]:
         size = report.header.vocabulary_size
         never = size - report.used
         sentence = f"{never:,} of {size:,} entries {'was' if never == 1 else 'were'} never used"
-        if shown := [short(clip_entry(entry)) for entry in report.never_used[:NEVER_USED]]:
-            more = ["…"] * (len(report.never_used) > NEVER_USED)
-            sentence += f": {' '.join((*shown, *more))}"
-        yield sentence
+        shown = [short(clip_entry(entry)) for entry in report.never_used[:NEVER_USED]]
+        if len(report.never_used) > NEVER_USED:
+            shown.append("…")
+        yield f"{sentence}: {' '.join(shown)}" if shown else sentence
     yield from report.notes

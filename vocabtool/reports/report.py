@@ -22,26 +22,33 @@ import io
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import encode, is_utf8, printable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very long
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
-# Format of a column. All but ``text`` are right-aligned numbers.
-Kind = Literal["text", "count", "percent", "score", "share", "mean"]
-FORMATS: Final[dict[Kind, str]] = {"count": ",", "score": ".3f", "share": ".1%", "mean": ".2f"}
+# Format of a column. For people, all but ``text`` are right-aligned numbers. In complete lists: the
+# entry of the row, other bytes (escaped if they are not UTF-8), or a plain value.
+Kind = Literal[
+    *("text", "count", "percent", "score", "share", "mean"),
+    *("entry", "escaped", "flag", "integer"),
+]
+FORMATS: Final[dict[Kind, str]] = {
+    **{"count": ",", "score": ".3f", "share": ".1%", "mean": ".2f", "integer": "d"},
+}
 # A text, an entry (untrusted bytes), a sequence of both, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None
-# Type of a column in a complete list: the entry of the row, other bytes (escaped if they are not
-# UTF-8), or a plain value.
-Type = Literal["entry", "escaped", "flag", "integer", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,40 +83,27 @@ class Section:
 
     title: str = ""
     table: Table | None = None
-    text: Iterable[str] = ()
+    text: Sequence[str] = ()
     notes: Iterable[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A complete list, for output that programs read.
-
-    ``chunks``: a function that yields lists of rows. ``types``: the types of the columns. A list
-    without types can only be written as text.
-    """
-
-    names: tuple[str, ...]
-    chunks: Callable[[], Iterator[Sequence[Sequence[Any]]]]
-    types: tuple[Type, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A report for people and programs. Its parts are computed when they are written.
+    """A report for people and programs. Its content is computed when it is written.
 
     - ``title``, ``subtitle``: the head of an HTML page.
     - ``sections``: a function that returns the sections, for people.
-    - ``data``: a function that returns the JSON object.
-    - ``lists``: long lists of the JSON object, by name.
-    - ``rows``: complete lists. CSV and Parquet contain only the first one.
+    - ``data``: a function that returns the JSON object. Its last value may be a mapping ``entries``
+      of long lists, which are written with one row per line.
+    - ``lists``: a function that returns complete lists, for programs. CSV and Parquet contain only
+      the first one.
     """
 
     title: str = ""
     subtitle: str = ""
     sections: Callable[[], Iterable[Section]] = tuple
     data: Callable[[], Mapping[str, Any]] = dict
-    lists: Mapping[str, Callable[[], Iterable[Mapping[str, Any]]]] = field(default_factory=dict)
-    rows: Sequence[Rows] = ()
+    lists: Callable[[], Sequence[Table]] = tuple
 
     def summary(self) -> str:
         """Return HTML for a notebook: the first two tables with named columns, a few rows each."""
@@ -137,6 +131,12 @@ def counts(*names: str) -> tuple[Column, ...]:
 def notes_of(notes: Iterable[str]) -> list[str]:
     """Return lines in which each note begins with ``note:``."""
     return [f"note: {note}" for note in notes]
+
+
+def arrow_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of an Arrow table."""
+    for batch in table.to_batches(max_chunksize=CHUNK):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 def clip_entry(entry: bytes) -> bytes:
@@ -184,10 +184,10 @@ def short_names(*paths: str) -> list[str]:
 
     A name that is only a number, as in the address of a model, gets the part before it.
     """
-    parts = [path.rstrip("/").split("/") for path in paths]
+    steps = [path.rstrip("/").split("/") for path in paths]
     names: list[str] = []
-    for count in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(each[-count:]) for each in parts]
+    for count in range(1, max(map(len, steps)) + 1):
+        names = ["/".join(path[-count:]) for path in steps]
         if len({*names}) == len({*paths}) and not any(map(str.isdigit, names)):
             break
     return names
@@ -206,9 +206,15 @@ ENDINGS: Final[dict[str, Format]] = {
 NOTEBOOK_ROWS: Final = 10
 FILE_WIDTH: Final = 100  # columns of text in a file
 METADATA_KEY: Final = b"vocabtool"
+CHUNK: Final = 1 << 14  # rows written at a time
+# Types of Arrow, by the format of a column in a complete list.
+ARROW_TYPES: Final[dict[Kind, str]] = {
+    **{"entry": "string", "escaped": "string", "text": "string", "flag": "bool"},
+    **{"integer": "int64"},
+}
 # JSON keys that the rows of Parquet contain.
 LISTED: Final = (
-    *("unknown_words", "unknown_words_listed", "unknown_words_in_all"),
+    *("entries", "unknown_words", "unknown_words_listed", "unknown_words_in_all"),
     *("split_words", "split_words_listed", "split_words_in_all", "random_words"),
 )
 
@@ -239,165 +245,175 @@ def write(
 
     ``width``: the width of text in characters. If ``None``, text is tab-separated, for programs.
     """
-    if format == "json":
-        _write_json(report, file)
-    elif format == "csv":
-        _write_csv(report, file)
-    elif format == "parquet":
-        _write_parquet(report, file)
-    else:
-        parts = _page(report) if format == "html" else render_text(report, width)
-        file.writelines(map(_bytes, parts))
+    match format:
+        case "json":
+            _write_json(report.data(), file)
+        case "csv":
+            _write_csv(report.lists()[0], file)
+        case "parquet":
+            _write_parquet(report, file)
+        case "html":
+            file.writelines(map(_bytes, _page(report)))
+        case "text" | "table":
+            text = render_rows(report) if width is None else render_text(report, width)
+            file.writelines(map(_bytes, text))
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _write_json(report: Report, file: BinaryIO) -> None:
-    text = json.dumps(report.data(), ensure_ascii=False, indent=2)
-    if not report.lists:
+def _write_json(data: Mapping[str, Any], file: BinaryIO) -> None:
+    figures = {name: value for name, value in data.items() if name != "entries"}
+    text = json.dumps(figures, ensure_ascii=False, indent=2)
+    if "entries" not in data:
         file.write(_bytes(text) + b"\n")
         return
     file.write(_bytes(text.removesuffix("\n}")) + b',\n  "entries": {')
-    for place, (name, rows) in enumerate(report.lists.items()):
-        file.write(_bytes(f'{"," if place else ""}\n    "{name}": ['))
-        between = b"\n"
-        for row in rows():
-            file.write(between + b"      " + _bytes(json.dumps(row, ensure_ascii=False)))
-            between = b",\n"
+    before_list = "\n"
+    for name, rows in data["entries"].items():
+        file.write(_bytes(f'{before_list}    "{name}": ['))
+        before_row = b"\n"
+        for row in rows:
+            file.write(before_row + b"      " + _bytes(json.dumps(row, ensure_ascii=False)))
+            before_row = b",\n"
         file.write(b"\n    ]")
+        before_list = ",\n"
     file.write(b"\n  }\n}\n")
 
 
-def _write_csv(report: Report, file: BinaryIO) -> None:
-    rows = report.rows[0]
+def _file_rows(table: Table) -> Iterator[list[list[Any]]]:
+    """Yield the rows of a complete list in chunks.
 
+    An entry becomes two cells: its text, or if it is not UTF-8 its bytes. The other is ``None``.
+    """
+    rows = iter(table.rows)
+    while chunk := list(islice(rows, CHUNK)):
+        lines = []
+        for row in chunk:
+            cells: list[Any] = []
+            for cell, column in zip(row, table.columns, strict=True):
+                if not isinstance(cell, bytes):
+                    cells.append(cell)
+                elif column.kind != "entry":
+                    cells.append(as_text(cell))
+                else:
+                    cells += (cell.decode(), None) if is_utf8(cell) else (None, cell)
+            lines.append(cells)
+        yield lines
+
+
+def _write_csv(table: Table, file: BinaryIO) -> None:
     def write_lines(lines: Iterable[Iterable[object]]) -> None:
         # Line ends of RFC 4180. With others, Python 3.11 does not quote a lone CR.
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\r\n").writerows(lines)
         file.write(_bytes(text.getvalue()))
 
-    names = [*rows.names]
-    if rows.types[0] == "entry":
-        names.insert(1, "base64")
+    names = []
+    for column in table.columns:
+        names.append(column.name)
+        if column.kind == "entry":
+            names.append("base64")
     write_lines([names])
-    for chunk in rows.chunks():
-        lines = []
-        for row in chunk:
-            cells: list[object] = []
-            for value, kind in zip(row, rows.types, strict=True):
-                if kind == "entry":
-                    is_text = is_utf8(value)
-                    cells.append(value.decode() if is_text else "")
-                    cells.append("" if is_text else b64encode(value).decode())
-                elif isinstance(value, bytes):
-                    cells.append(as_text(value))
-                else:
-                    cells.append(int(value) if kind == "flag" else value)
-            lines.append(cells)
-        write_lines(lines)
+    for lines in _file_rows(table):
+        write_lines(map(_csv_cell, line) for line in lines)
+
+
+def _csv_cell(cell: Any) -> Any:
+    if isinstance(cell, bytes):
+        return b64encode(cell).decode()
+    return int(cell) if isinstance(cell, bool) else cell
 
 
 def _write_parquet(report: Report, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = report.rows[0]
-    types = {
-        **dict.fromkeys(("entry", "escaped", "text"), pa.string()),
-        **{"flag": pa.bool_(), "integer": pa.int64()},
-    }
-    fields = [(name, types[kind]) for name, kind in zip(rows.names, rows.types, strict=True)]
-    metadata = None
-    if rows.types[0] == "entry":
-        fields.insert(1, ("bytes", pa.binary()))
-        others = {name: value for name, value in report.data().items() if name not in LISTED}
-        metadata = {METADATA_KEY: json.dumps(others).encode()}
-    schema = pa.schema(fields, metadata)
+    table = report.lists()[0]
+    fields = []
+    for column in table.columns:
+        fields.append((column.name, pa.type_for_alias(ARROW_TYPES[column.kind])))
+        if column.kind == "entry":
+            fields.append(("bytes", pa.binary()))
+    others = {name: value for name, value in report.data().items() if name not in LISTED}
+    schema = pa.schema(fields, {METADATA_KEY: json.dumps(others).encode()})
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for chunk in rows.chunks():
-            columns: list[list[Any]] = []
-            for values, kind in zip(zip(*chunk, strict=True), rows.types, strict=True):
-                if kind == "entry":
-                    columns.append([value if is_utf8(value) else None for value in values])
-                    columns.append([None if is_utf8(value) else value for value in values])
-                elif kind == "escaped":
-                    columns.append([None if value is None else as_text(value) for value in values])
-                else:
-                    columns.append(list(values))
-            arrays = map(pa.array, columns, schema.types)
+        for lines in _file_rows(table):
+            arrays = map(pa.array, zip(*lines, strict=True), schema.types)
             writer.write_batch(pa.record_batch(list(arrays), schema=schema))
 
 
 # Text.
 
 
-def render_text(report: Report, width: int | None) -> Iterator[str]:
-    """Yield the sections as text, ``width`` characters wide.
+def render_text(report: Report, width: int) -> Iterator[str]:
+    """Yield the sections as text, ``width`` characters wide."""
+    return _render(report.sections(), partial(_fitted_table, width=width))
 
-    If ``width`` is ``None``, tabs separate the cells of tables, and complete lists are written
-    instead of sections if there are any.
-    """
-    if width is None and report.rows:
-        yield from _tab_separated(report)
+
+def render_rows(report: Report) -> Iterator[str]:
+    """Yield complete lists, or sections if there are none. Tabs separate the cells of tables."""
+    lists = [Section(table=table) for table in report.lists()]
+    return _render(lists or report.sections(), _tab_separated_table)
+
+
+def _render(
+    sections: Iterable[Section], table_lines: Callable[[Section], Iterator[str]]
+) -> Iterator[str]:
+    """Yield the lines of sections, with an empty line between sections that have lines."""
+    before, has_lines = "", False
+    for section in sections:
+        for line in chain(_lines(section.text), table_lines(section), _lines(section.notes)):
+            yield before + line
+            before, has_lines = "", True
+        if has_lines:
+            before = "\n"
+
+
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    return (f"{safe(text)}\n" for text in texts)
+
+
+def _tab_separated_table(section: Section) -> Iterator[str]:
+    if section.table is None:
         return
-    is_first = True
-    for section in report.sections():
-        above = [f"{safe(line)}\n" for line in section.text]
-        lines = [*above, *_table_lines(section.table, width, is_below=bool(above))]
-        lines += [f"{safe(line)}\n" for line in section.notes]
-        if lines:
-            yield "".join(lines) if is_first else "\n" + "".join(lines)
-            is_first = False
+    # A flag is not shown: an empty cell of another column says the same.
+    columns = [
+        (place, column)
+        for place, column in enumerate(section.table.columns)
+        if column.kind != "flag"
+    ]
+    if any(column.name for _, column in columns):
+        yield "\t".join(column.name for _, column in columns) + "\n"
+    for row in section.table.rows:
+        yield "\t".join(_cell_text(row[place], column) for place, column in columns) + "\n"
 
 
-def _tab_separated(report: Report) -> Iterator[str]:
-    def plain(value: Any) -> str:
-        if isinstance(value, bytes):
-            return printable(value)
-        return "" if value is None else safe(str(value))
-
-    between = ""
-    for rows in report.rows:
-        types = rows.types or ("text",) * len(rows.names)
-        # An empty cell of another column shows the same as a flag.
-        kept = [at for at, kind in enumerate(types) if kind != "flag"]
-        yield between + "\t".join(rows.names[at] for at in kept) + "\n"
-        for chunk in rows.chunks():
-            yield from ("\t".join(plain(row[at]) for at in kept) + "\n" for row in chunk)
-        between = "\n"
-
-
-def _table_lines(table: Table | None, width: int | None, *, is_below: bool) -> Iterator[str]:
-    """Yield the lines of a table. ``is_below``: whether it belongs to a line above it."""
-    columns = [] if table is None else table.columns
+def _fitted_table(section: Section, width: int) -> Iterator[str]:
+    table = section.table or Table((), ())
+    columns = table.columns
     rows = [
         [_cell_text(cell, column) for cell, column in zip(row, columns, strict=True)]
-        for row in ([] if table is None else table.rows)
+        for row in table.rows
     ]
-    has_names = any(column.name for column in columns)
     if not rows:
         return
-    if width is None:
-        names = [[column.name for column in columns]] if has_names else []
-        yield from ("\t".join(row) + "\n" for row in (*names, *rows))
-    elif has_names:
+    if any(column.name for column in columns):
         yield from _drawn_table(columns, rows, width)
-    else:
-        from rich.cells import cell_len
+        return
+    from rich.cells import cell_len
 
-        widths = [
-            column.width or max(map(cell_len, cells))
-            for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+    widths = [
+        column.width or max(map(cell_len, cells))
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    indent = "  " if section.text else ""
+    for row in rows:
+        cells = [
+            cell + " " * (most - cell_len(cell)) for cell, most in zip(row, widths, strict=True)
         ]
-        indent = "  " if is_below else ""
-        for row in rows:
-            cells = [
-                cell + " " * (most - cell_len(cell)) for cell, most in zip(row, widths, strict=True)
-            ]
-            yield f"{indent}{'  '.join(cells)}".rstrip() + "\n"
+        yield f"{indent}{'  '.join(cells)}".rstrip() + "\n"
 
 
 def _cell_text(cell: Cell, column: Column) -> str:
@@ -406,10 +422,12 @@ def _cell_text(cell: Cell, column: Column) -> str:
             return ""
         case str():
             return safe(cell)
+        case bytes() if column.kind in ("entry", "escaped"):
+            return printable(cell)  # complete lists are for programs
         case bytes():
             return short(clip_entry(cell))
         case tuple():
-            return "".join(_cell_text(part, column) for part in cell)
+            return "".join(_cell_text(item, column) for item in cell)
     return number(cell, column.kind)
 
 
@@ -532,7 +550,7 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
         case bytes():
             return f"<bdi>{escape(printable(clip_entry(cell)))}</bdi>" if cell else ""
         case tuple():
-            return "".join(_cell_element(part, column, first) for part in cell)
+            return "".join(_cell_element(item, column, first) for item in cell)
     row = first if isinstance(first, str) else ""
     name = _inert(" ".join(filter(None, (row, column.name))))
     value = int(cell) if isinstance(cell, int) else cell

@@ -21,6 +21,7 @@ from vocabtool.search.query import Query, term_clauses
 from vocabtool.search.store import Selection, Store, ValueCount
 from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import Rows
+from vocabtool.system.results import TableResult
 
 if TYPE_CHECKING:
     from vocabtool.search.rerank import BestHits
@@ -212,7 +213,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits(Sequence[Hit]):
+class Hits(TableResult, Sequence[Hit]):
     """The result of a search.
 
     - ``hits``: the documents found, best first.
@@ -252,11 +253,6 @@ class Hits(Sequence[Hit]):
 
     def __repr__(self) -> str:
         return f"<Hits: {len(self):,} for {self.query.text!r}>"
-
-    def _repr_html_(self) -> str:
-        from vocabtool.reports.hits import hits_html
-
-        return hits_html(self)
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with one row for each hit.

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Offsets = NDArray[np.signedinteger[Any]]
 
@@ -94,17 +97,17 @@ class ByteStrings:
         ``terminator`` is one byte or empty.
         """
         for at in range(0, len(self), CHUNK):
-            part = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])
+            chunk = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])
             # Between entries there is 1 byte in a file of lines, 2 in a protobuf of short strings.
-            gaps = part.starts[1:] - part.ends[:-1]
+            gaps = chunk.starts[1:] - chunk.ends[:-1]
             gap = int(gaps[0]) if len(gaps) and gaps.min() == gaps.max() else 0
-            if int(part.lengths.sum()) > PIECE:
-                yield b"".join(entry + terminator for entry in part)
+            if int(chunk.lengths.sum()) > PIECE:
+                yield b"".join(entry + terminator for entry in chunk)
             elif len(terminator) == 1 and gap in (1, 2):  # copy the buffer and fill the gaps
-                first, last = int(part.starts[0]), int(part.ends[-1])
+                first, last = int(chunk.starts[0]), int(chunk.ends[-1])
                 piece = np.empty(last - first + 1, np.uint8)
                 piece[:-1] = np.frombuffer(self.data, np.uint8)[first:last]
-                ends = part.ends - first
+                ends = chunk.ends - first
                 piece[ends] = terminator[0]
                 if gap == 2:
                     kept = np.ones(len(piece), np.bool_)
@@ -112,10 +115,10 @@ class ByteStrings:
                     piece = piece.compress(kept)
                 yield piece.tobytes()
             elif not self.data:
-                yield terminator * len(part)
+                yield terminator * len(chunk)
             else:  # gather scattered entries through an index of every byte
-                starts, extra = part.starts.astype(np.int64), len(terminator)
-                lengths = part.ends - starts
+                starts, extra = chunk.starts.astype(np.int64), len(terminator)
+                lengths = chunk.ends - starts
                 stops = np.cumsum(lengths + extra)
                 source = np.repeat(starts - (stops - lengths - extra), lengths + extra)
                 source += np.arange(len(source))
@@ -124,17 +127,27 @@ class ByteStrings:
                     piece[stops - 1] = terminator[0]
                 yield piece.tobytes()
 
+    def to_arrow(self) -> pa.LargeBinaryArray:
+        """Return the entries as an Arrow array of ``large_binary``."""
+        import pyarrow as pa
+
+        offsets = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(self.lengths, out=offsets[1:])
+        # `pa.array` loads pandas, which takes a third of a second.
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(self.pieces(b"")))]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
+
     @cached_property
     def sha256(self) -> str:
         """Hexadecimal SHA-256 of the entries joined by ``\\n``."""
         import hashlib
 
         digest = hashlib.sha256()
-        held = b""
+        last = b""
         for piece in self.pieces():
-            digest.update(held)
-            held = piece
-        digest.update(held[:-1])
+            digest.update(last)
+            last = piece
+        digest.update(last[:-1])
         return digest.hexdigest()
 
     def equal_to(self, entry: bytes) -> NDArray[np.bool_]:
@@ -164,7 +177,7 @@ class ByteStrings:
     @cached_property
     def not_utf8(self) -> NDArray[np.int64]:
         """Indices of the entries that are not valid UTF-8: int64, ascending."""
-        found = array("q")
+        indices = array("q")
         for number, piece in enumerate(self.pieces()):
             if not _is_utf8(piece):
                 at = number * CHUNK
@@ -172,8 +185,8 @@ class ByteStrings:
                 entries = piece.split(b"\n")[:-1]
                 if len(entries) != stop - at:  # some entries contain newlines
                     entries = [self[i] for i in range(at, stop)]
-                found.extend(i for i, entry in enumerate(entries, at) if not _is_utf8(entry))
-        return np.frombuffer(found, np.int64)
+                indices.extend(i for i, entry in enumerate(entries, at) if not _is_utf8(entry))
+        return np.frombuffer(indices, np.int64)
 
 
 def _rows(data: bytes, starts: Offsets, length: int) -> NDArray[np.uint8]:

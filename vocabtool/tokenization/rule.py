@@ -329,8 +329,8 @@ def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
     """Return the rule that fits the entries best, and the reason."""
     has_capitals = False
     if len(vocabulary):
-        entries = vocabulary.to_arrow().column("token")
-        share = np.mean(pc.match_substring_regex(entries, "[A-Z]").to_numpy())
+        have_capitals = pc.match_substring_regex(vocabulary.stored.to_arrow(), "[A-Z]")
+        share = np.mean(have_capitals.to_numpy(zero_copy_only=False))
         has_capitals = bool(share > MIN_CAPITALS)
     has_marks = all(mark in vocabulary for mark in MARKS)
     reason = (
