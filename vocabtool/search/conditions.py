@@ -80,10 +80,10 @@ class Moment(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Moment:
         """Parse a date or time. Raises ``ValueError`` if the text is not a valid date or time."""
-        found = MOMENT.fullmatch(text)
-        if found is None:
+        match = MOMENT.fullmatch(text)
+        if match is None:
             raise ValueError("not a date or time of ISO 8601")
-        year, month, day, hour, minute, second, fraction, sign, *offset = found.groups()
+        year, month, day, hour, minute, second, fraction, sign, *offset = match.groups()
         first = date(int(year), int(month or 1), int(day or 1))
         start = (first.toordinal() - 1) * DAY
         if hour is None:
@@ -208,10 +208,10 @@ class _Parser:
         self._at = 0
 
     def whole(self) -> Condition:
-        found = self._condition_at(0)
+        condition = self._condition_at(0)
         if self._next.kind != "end":
             self._refuse("expected 'and', 'or' or the end")
-        return found
+        return condition
 
     def _condition_at(self, depth: int) -> Condition:
         return self._junction("or", lambda: self._junction("and", lambda: self._one(depth)))
@@ -245,9 +245,10 @@ class _Parser:
         if self._accept("is"):
             no = self._accept("not")
             self._expect("null")
-            found = Test(name, position, "is null")
-            return Junction("not", (found,)) if no else found
+            is_null = Test(name, position, "is null")
+            return Junction("not", (is_null,)) if no else is_null
         no = self._accept("not")
+        of_strings = next(filter(self._accept_operator, get_args(OfStrings)), None)
         if self._accept("in"):
             self._expect("(")
             test: Condition = Test(name, position, "in", *self._values())
@@ -256,7 +257,7 @@ class _Parser:
             least = Test(name, position, ">=", *self._values(1))
             self._expect("and")
             test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
-        elif of_strings := next(filter(self._accept_operator, get_args(OfStrings)), None):
+        elif of_strings is not None:
             if self._next.kind != "string":
                 self._refuse("expected a string in single quotes")
             test = Test(name, position, of_strings, *self._values(1))
@@ -322,7 +323,7 @@ class _Parser:
     def _accept_word(self, *words: str) -> bool:
         """Skip ``words`` if they come next; return whether they do."""
         following = self._tokens[self._at : self._at + len(words)]
-        if tuple(each.text.lower() for each in following if each.kind == "word") != words:
+        if tuple(token.text.lower() for token in following if token.kind == "word") != words:
             return False
         self._at += len(words)
         return True

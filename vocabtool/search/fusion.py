@@ -90,12 +90,13 @@ def fuse(
     ``m``: the share of the query's idf that comes from unknown words. ``subword``: whether the
     model uses subword pieces.
     """
-    near, found = candidates.similarities.astype(np.float64), candidates.bm25.astype(np.float64)
+    near = candidates.similarities.astype(np.float64)
+    lexical = candidates.bm25.astype(np.float64)
     match settings.fusion:
         case "dense":
             return near, np.zeros(len(near)), None, None
         case "keyword":
-            return np.zeros(len(near)), found, None, None
+            return np.zeros(len(near)), lexical, None, None
         case "rrf":  # 1 / (k + rank); a candidate without a rank gets nothing
             dense, keyword = (
                 np.divide(1.0, K_RRF + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
@@ -117,10 +118,10 @@ def fuse(
             np.fmax(near, 0, out=near)  # NaN becomes 0
         else:  # all are equal, or all are NaN
             near = np.equal(near, high).astype(np.float64)
-    best = float(found.max(initial=0))
+    best = float(lexical.max(initial=0))
     if best > 0:
-        found /= best
-    return (1 - weight) * near, weight * found, a, weight
+        lexical /= best
+    return (1 - weight) * near, weight * lexical, a, weight
 
 
 def shared_ranks(scores: Scores) -> Places:

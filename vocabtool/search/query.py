@@ -65,14 +65,14 @@ AFTER: Final = ").,;:!?"  # punctuation of a sentence
 class Part:
     """A part of a query between white space, or several that an ``OR`` joins (``one of``).
 
-    ``text``: the part as written. ``asked``: what an operator asks of a document.
+    ``text``: the part as written. ``demand``: what an operator demands of a document.
     """
 
     kind: Literal["words", "OR", "without", "with", "one of"]
     text: str
     start: int
     end: int
-    asked: Asked | None = None
+    demand: Asked | None = None
 
 
 def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tuple[Part, ...], str]:
@@ -93,27 +93,21 @@ def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tup
     for run in _runs(parts):
         start, end = run[0].start, run[-1].end
         if len(run) > 1:
-            of_parts = [[] if part.asked else _demands(store.cutter, part.text) for part in run]
-            demands: list[Asked | None] = []
-            for part, of_part in zip(run, of_parts, strict=True):
-                all_of = Combination("all", tuple(of_part)) if len(of_part) > 1 else None
-                demands.append(part.asked or all_of or next(iter(of_part), None))
+            demands = [part.demand or _demand(store.cutter, part.text) for part in run]
             alternatives = tuple(demand for demand in demands if demand is not None)
             if len(alternatives) == len(run):
                 one_of = Combination("any", alternatives)
                 operators.append(Part("one of", text[start:end], start, end, one_of))
                 blanked += [part for part in parts if start <= part.start < end]
-                terms += sum(map(_size, chain.from_iterable(of_parts)))
+                terms += sum(map(_size, alternatives))
                 continue
-        for part in run:
-            if part.kind in ("without", "with"):
-                operators.append(part)
-                blanked.append(part)
+        operators += [part for part in run if part.demand is not None]
+    blanked += operators
     if terms > MAX_TERMS:
         return as_words
     characters = list(text)
     for part in blanked:
-        if part.kind != "words":
+        if part.kind not in ("words", "one of"):
             characters[part.start : part.end] = " " * (part.end - part.start)
     searched = "".join(characters)
     has_words = bool(store.cutter.spans(searched))
@@ -152,7 +146,8 @@ def _part(store: Store, text: str, start: int, end: int) -> Part:
         if clauses:
             return Part("without", written, start, end, Combination("none", clauses))
     named = NAMED.match(text, start, end)
-    if named is not None and (kind := store.fields.get(named["name"])) is not None:
+    kind = store.fields.get(named["name"]) if named is not None else None
+    if named is not None and kind is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
         value = quoted or VALUE.fullmatch(text, named.end(), end)
         span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
@@ -168,12 +163,11 @@ def _exclusion(cutter: Cutter, text: str, start: int, end: int) -> tuple[Clause,
     quoted = QUOTED.fullmatch(text, start, end)
     word = text[start:end] if quoted is None else quoted[1]
     spans = cutter.spans(word)
-    if quoted is None and (len(word) < MIN_EXCLUDED or not word[0].isalpha() or len(spans) != 1):
-        return ()
-    if quoted is None and (spans[0].surface != word or spans[0].surfaces or spans[0].stop):
-        return ()
     if quoted is None:
-        return _of_word(spans[0])
+        if len(word) < MIN_EXCLUDED or not word[0].isalpha() or len(spans) != 1:
+            return ()
+        is_plain = spans[0].surface == word and not spans[0].surfaces and not spans[0].stop
+        return _of_word(spans[0]) if is_plain else ()
     terms = tuple(Term("words", stem) for span in spans for stem in span.in_a_row)
     return (Clause(terms),) if 0 < len(terms) <= MAX_TERMS else ()
 
@@ -196,8 +190,8 @@ def _condition(name: str, kind: Kind, value: str) -> Where | None:
     return None
 
 
-def _demands(cutter: Cutter, text: str) -> list[Asked]:
-    """Return what each word and each phrase of a text demands, without stop words."""
+def _demand(cutter: Cutter, text: str) -> Asked | None:
+    """Return what the words and phrases of a text demand; ``None`` if it has only stop words."""
     demands, phrases = list[Asked](), dict[int, tuple[Term, ...]]()
     for word in cutter.query(text):
         first, *others = clauses = _of_word(word)
@@ -207,16 +201,19 @@ def _demands(cutter: Cutter, text: str) -> list[Asked]:
             demands.append(Clause((Term("surfaces", word.surfaces[0]),)))
         elif not word.stop:
             demands.append(Combination("any", clauses) if others else first)
-    return [*dict.fromkeys((*demands, *map(Clause, phrases.values())))]
+    distinct = (*dict.fromkeys((*demands, *map(Clause, phrases.values()))),)
+    if len(distinct) > 1:
+        return Combination("all", distinct)
+    return distinct[0] if distinct else None
 
 
-def _size(asked: Asked) -> int:
-    """Return how many terms and conditions something demands."""
-    match asked:
+def _size(demand: Asked) -> int:
+    """Return the number of terms and conditions in a demand."""
+    match demand:
         case Clause():
-            return len(asked.terms)
+            return len(demand.terms)
         case Combination():
-            return sum(map(_size, asked.parts))
+            return sum(map(_size, demand.parts))
     return 1
 
 
@@ -299,14 +296,14 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         terms.update(word.terms, word.telling)
     quoted: dict[int, tuple[Term, ...]] = {}
     either = set[int]()  # a document needs only one of these phrases
-    alternatives = [each for each in operators if each.kind == "one of"]
-    for each in cut:
-        if each.phrase is not None:
-            in_phrase = tuple(Term("words", stem) for stem in each.in_a_row)
-            quoted[each.phrase] = quoted.get(each.phrase, ()) + in_phrase
+    alternatives = [part for part in operators if part.kind == "one of"]
+    for span in cut:
+        if span.phrase is not None:
+            in_phrase = tuple(Term("words", stem) for stem in span.in_a_row)
+            quoted[span.phrase] = quoted.get(span.phrase, ()) + in_phrase
             terms.update(in_phrase)
-            if any(one.start <= each.start < one.end for one in alternatives):
-                either.add(each.phrase)
+            if any(one_of.start <= span.start < one_of.end for one_of in alternatives):
+                either.add(span.phrase)
     asking = counting
     match settings.fusion:
         case "unknown-only":
@@ -321,8 +318,8 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
-    if should:
-        should += tuple(each for each in map(Clause, quoted.values()) if each not in required)
+    if should and quoted:
+        should += tuple(phrase for phrase in map(Clause, quoted.values()) if phrase not in required)
     codes: dict[tuple[Term, ...], None] = {}
     unstemmed: dict[tuple[Term, ...], None] = {}
     if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # rank by one leg only
@@ -350,7 +347,7 @@ def parse_query(store: Store, text: str, settings: Settings) -> Query:
         operators=operators,
         is_cut=len(cut) < len(every_word),
         is_unknown=bool(counting)
-        and all(each.unknown or (each.status and not each.status.known) for each in counting),
+        and all(word.unknown or (word.status and not word.status.known) for word in counting),
     )
 
 
@@ -434,38 +431,38 @@ def term_clauses(
     (``input/output``) replaces the scores of its parts.
     """
     asking = list({word.word.surface: word for word in words}.values())
-    made: dict[Term, Clause] = {}
+    clauses: dict[Term, Clause] = {}
     for word in asking:
         weight = UNKNOWN_WEIGHT if is_weighted and word.unknown else 1.0
         shares = dict(word.word.shares)
         for term in word.terms:
             share = weight * shares.get(term.text, 1.0) if shares else weight
-            if term not in made or made[term].boost < share:
-                made[term] = Clause((term,), share)
-    joined = list[tuple[WeighedWord, JoinedWord, bool]]()
+            if term not in clauses or clauses[term].boost < share:
+                clauses[term] = Clause((term,), share)
+    wholes = list[tuple[WeighedWord, JoinedWord, bool]]()
     for word in asking:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
         others = [term for term in word.terms if term != word.exact]
         more = word.word.unstemmed + word.word.accented
-        parts = [made[term] for term in others if term.text not in more]
+        parts = [clauses[term] for term in others if term.text not in more]
         replaces = not word.identifier and len(word.word.words) > 1
         if replaces:
-            askers = Counter(term for each in asking for term in each.terms)
+            askers = Counter(chain.from_iterable(other.terms for other in asking))
             parts = [part for part in parts if askers[part.terms[0]] == 1]
-        joined.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
-    asked = [each for _, each, replaces in joined if replaces and each.parts]
-    frequencies, bests = store.statistics(terms, asked[:MAX_JOINED_WORDS])
-    for word, each, replaces in joined:
-        of_parts = tuple(part.terms[0] for part in each.parts)
-        mass = sum(made[term].boost * idf(store.rows, frequencies[term]) for term in of_parts)
-        score = max(WHOLE_OVER_PARTS * mass, bests.get(each, 0.0) * (1 + NO_TIE))
-        least = made[each.whole].boost
-        if is_weighted and word.identifier:
-            least = max(least, CODE_WEIGHT)
-        weight = max(0.0 if replaces else least, score / idf(store.rows, frequencies[each.whole]))
-        made[each.whole] = Clause((each.whole,), weight, of_parts if replaces else ())
-    return made, frequencies
+        wholes.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
+    compared = [joined for _, joined, replaces in wholes if replaces and joined.parts]
+    frequencies, bests = store.statistics(terms, compared[:MAX_JOINED_WORDS])
+    for word, joined, replaces in wholes:
+        of_parts = tuple([part.terms[0] for part in joined.parts])
+        mass = sum([clauses[term].boost * idf(store.rows, frequencies[term]) for term in of_parts])
+        score = max(WHOLE_OVER_PARTS * mass, bests.get(joined, 0.0) * (1 + NO_TIE))
+        weight = score / idf(store.rows, frequencies[joined.whole])
+        if not replaces:
+            least = CODE_WEIGHT if is_weighted and word.identifier else 0.0
+            weight = max(weight, least, clauses[joined.whole].boost)
+        clauses[joined.whole] = Clause((joined.whole,), weight, of_parts if replaces else ())
+    return clauses, frequencies
 
 
 def _other_spellings(
@@ -482,15 +479,14 @@ def _other_spellings(
     def mass(terms: Iterable[Term]) -> float:
         return sum(idf(store.rows, frequencies[term]) for term in terms)
 
-    made: dict[tuple[Term, ...], Clause] = {}
+    clauses: dict[tuple[Term, ...], Clause] = {}
     for word in words:
         for terms in word.word.spellings:
-            if not frequencies[terms[0]] or (len(terms) == 1 and terms[0] in counted):
-                continue
-            if all(frequencies[term] for term in terms):
+            is_counted = len(terms) == 1 and terms[0] in counted
+            if not is_counted and all(frequencies[term] for term in terms):
                 share = min(1.0, mass(word.telling) / mass(terms))
-                made[terms] = Clause(terms, OTHER_SPELLING * share)
-    return [*made.values()]
+                clauses[terms] = Clause(terms, OTHER_SPELLING * share)
+    return [*clauses.values()]
 
 
 def unknown_share(

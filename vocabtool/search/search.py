@@ -22,23 +22,11 @@ from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
 from vocabtool.keywords.cutter import open_quote
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates, Places, fuse
-from vocabtool.search.hits import (
-    Hit,
-    Hits,
-    Suggestion,
-    explain_hits,
-    summarise,
-)
+from vocabtool.search.hits import Hit, Hits, Suggestion, explain_hits, summarise
 from vocabtool.search.query import MAX_WORDS, Query, parse_query
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import (
-    Asked,
-    Combination,
-    Selection,
-    Store,
-    ValueCount,
-)
+from vocabtool.search.store import Asked, Combination, Selection, Store, ValueCount
 from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
@@ -213,17 +201,21 @@ def search(
     The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
     ``ValueError`` for invalid arguments.
     """
+    if k < 1:
+        raise ValueError(f"k must be at least 1, got {k}")
     query = parse_query(store, text or "", settings)
-    only_operators = bool(query.operators) and not query.searched
     has_vector = vector is not None and np.count_nonzero(vector) > 0
-    no_vector = vector is None or (only_operators and not has_vector)
-    is_list = no_vector and (text is None or only_operators)
-    _check_arguments(text, query, vector, k, settings, is_list)
-    asked: list[Asked] = [] if where is None else [Where.of(where)]
-    asked += [each.asked for each in query.operators if each.asked is not None]
+    only_operators = bool(query.operators) and not query.searched
+    is_list = not has_vector if only_operators else text is None and vector is None
+    if settings.rerank is not None and (text is None or only_operators):
+        raise ValueError("rerank needs the text of the query")
+    if not is_list:
+        _check_vector(text, vector, settings)
+    demands: list[Asked] = [] if where is None else [Where.of(where)]
+    demands += [part.demand for part in query.operators if part.demand is not None]
     if query.required:
-        asked.append(Combination("all", query.required))
-    allowed = store.select(asked, without)
+        demands.append(Combination("all", query.required))
+    allowed = store.select(demands, without)
     limit = max(settings.limit(store.rows), k)
     arrangement.check_fields(store)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
@@ -255,8 +247,9 @@ def search(
     if chance is not None and is_mixed and not len(candidates.keyword):
         nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
         if nearest <= chance:
-            by_chance = f"{BY_CHANCE}: similarity {nearest:.3f}"
-            notes.append(f"{by_chance}; a nonsense query reaches {chance:.3f}")
+            notes.append(
+                f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
+            )
     best = best_hits(
         store,
         query.searched,
@@ -305,16 +298,17 @@ def _list_documents(
 
 
 def _operators_note(query: Query) -> str:
-    return OPERATORS.format(", ".join(each.text for each in query.operators))
+    return OPERATORS.format(", ".join(part.text for part in query.operators))
 
 
 def _no_document_contains(query: Query, where: str | None) -> str:
-    names = [(each.word.surface, each.identifier) for each in query.words if each.counts]
-    codes = dict.fromkeys([name for name, is_code in names if is_code] or dict(names))
+    words = [word for word in query.words if word.counts]
+    codes = [word for word in words if word.identifier] or words
+    names = dict.fromkeys(word.word.surface for word in codes)
     which = "searchable document" if where is None else "document that satisfies the condition"
     if query.operators:
         which = "document that fulfils the rest of the query"
-    return f"no {which} contains {' or '.join(codes)}"
+    return f"no {which} contains {' or '.join(names)}"
 
 
 def _make_hits(
@@ -347,21 +341,7 @@ def _make_hits(
     return tuple(hits)
 
 
-def _check_arguments(
-    text: str | None,
-    query: Query,
-    vector: Vectors | None,
-    k: int,
-    settings: Settings,
-    is_list: bool,
-) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    wordless = text is None or (query.operators and not query.searched)
-    if settings.rerank is not None and wordless:
-        raise ValueError("rerank needs the text of the query")
-    if is_list:
-        return
+def _check_vector(text: str | None, vector: Vectors | None, settings: Settings) -> None:
     if vector is None:
         if settings.fusion == "dense":
             raise ValueError("fusion='dense' needs the query's vector")
@@ -383,7 +363,8 @@ def _first_notes(
     explain: bool,
 ) -> list[str]:
     notes = [LONG] if query.is_cut else []
-    if text is not None and (quote := open_quote(text)) is not None:
+    quote = open_quote(text or "")
+    if quote is not None:
         notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
     if query.operators:
         notes.append(_operators_note(query))
@@ -417,11 +398,12 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
         for surface, term in islice(stems.items(), MAX_SUGGESTIONS)
         if not query.frequencies.get(term)
     }
-    stems_found = [*dict.fromkeys(chain.from_iterable(near_of.values()))]
-    holding = [KeywordQuery((Clause((Term("words", near),)),)) for near in stems_found]
-    found = store.keywords.search_each(holding, DOCUMENTS_READ, store.live)
-    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(each.rows for each in found)]))
-    ways: dict[str, Counter[str]] = {near: Counter() for near in stems_found}
+    ways: dict[str, Counter[str]] = {
+        near: Counter() for near in chain.from_iterable(near_of.values())
+    }
+    queries = [KeywordQuery((Clause((Term("words", near),)),)) for near in ways]
+    best = store.keywords.search_each(queries, DOCUMENTS_READ, store.live)
+    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(hits.rows for hits in best)]))
     for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
         for document in store.documents.fetch_documents(rows[at : at + DOCUMENTS_READ]):
             for stem, place in store.cutter.places(document.text):
