@@ -275,6 +275,90 @@ def test_interleave() -> None:
     assert most == 3
 
 
+def letters() -> Iterator[str]:
+    yield from "abc"
+
+
+def share(worker: int, workers: int) -> Iterator[int]:
+    yield from range(worker, 10, workers)
+
+
+def test_a_generator_is_read_again_and_in_parallel() -> None:
+    """Each pass calls the function; the items of the workers come in turn."""
+    assert list(Stream.from_generator(letters).repeat(2)) == [*"abcabc"]
+    shared = Stream.from_generator(share, workers=3)
+    assert list(shared) == list(range(10))
+    assert list(shared.skip(4)) == list(range(4, 10))
+    assert [document.id for document in stream(Stream.from_generator(letters)).repeat(1)] == [
+        "texts:1",
+        "texts:2",
+        "texts:3",
+    ]
+    met = threading.Barrier(2, timeout=60)
+
+    def waiting(worker: int, _: int) -> Iterator[int]:
+        yield worker
+        met.wait()  # passes only if both generators run
+
+    assert sorted(Stream.from_generator(waiting, workers=2)) == [0, 1]
+    with pytest.raises(ValueError, match="workers: wanted 1 or more, got 0"):
+        Stream.from_generator(share, workers=0)
+
+
+def test_an_indexable_is_read_in_parallel() -> None:
+    """In order, with or without threads; what is skipped is not read."""
+    for workers in (0, 2):
+        source = Indexed("abcdef")
+        assert list(Stream.from_indexable(source, workers=workers).skip(4)) == ["e", "f"]
+        assert sorted(source.read) == [4, 5]
+
+
+def test_ids_stay_with_the_elements() -> None:
+    """A mapping keeps its id; unnamed sources that are read together get numbers."""
+    items: list[dict[str, object]] = [{"id": "a", "text": "x"}, {"id": 7, "text": "y"}]
+    assert [document.id for document in stream(iter(items))] == ["a", "7"]
+    assert [document.id for document in stream([{"text": "x"}, *items])] == ["texts:1", "a", "7"]
+    with pytest.raises(InvalidFile, match="texts:1: field 'id': expected a string or an integer"):
+        list(stream([{"id": None, "text": "x"}]))
+    same = [stream(letters()) for _ in range(4)]
+    ids = [document.id for document in interleave(same, 4)]
+    assert ids[:5] == ["texts:1", "texts2:1", "texts3:1", "texts4:1", "texts:2"]
+    nested = [interleave([stream([letters(), letters()]), stream(letters())], 2) for _ in range(2)]
+    ids = [document.id for document in mix(nested, "equal", seed=1)]
+    assert len(set(ids)) == len(ids) == 18
+    own = [stream(iter(items)).map(lambda document: document.id) for _ in range(2)]
+    assert list(interleave(own, 2)) == ["a", "a", "7", "7"]
+
+
+def test_repr_shows_stages() -> None:
+    """One line for each stage, and no content."""
+    texts = ["secret words"] * 9
+    shaped = Stream.of(texts).map(len, workers=2).cache().shuffle(5, seed=1).batch(3)
+    assert len(list(shaped)) == 3
+    assert repr(shaped).splitlines() == [
+        "Stream.of(list)",
+        "  .map(len, workers=2)",
+        "  .cache()",
+        "  .shuffle(5, seed=1)",
+        "  .batch(3)",
+    ]
+    turns = Stream.of(texts).interleave(iter, 2)
+    assert "".join(turns.take(4)) == "sseecc"[:4]
+    both = [
+        turns,
+        interleave([texts], 1),
+        mix([texts], seed=1),
+        stream(iter(texts)),
+        Stream.from_indexable(texts),
+        Stream.from_generator(share, workers=2),
+        stream(iter(texts)).repeat(2).take(3).skip(1).prefetch(1).filter(len),
+        Stream.of(texts).flat_map(iter).batch_by_length(20),
+    ]
+    for one in both:
+        assert "secret" not in repr(one)
+        assert len(repr(one).splitlines()) == len(one.stages) > 0
+
+
 def test_mix(tmp_path: Path) -> None:
     """Each stream's order stays; sizes are rows, or weights that are checked."""
     lists = {name: [(name, n) for n in range(50 * place)] for place, name in enumerate("abc", 1)}

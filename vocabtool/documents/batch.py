@@ -28,6 +28,7 @@ MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
 MAX_PARTS: Final = 7_000_000  # of JSON that is parsed at once; 64 MiB of float32 have fewer
 EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
+ID: Final = "id"  # the field of a Python mapping that contains its id, unless ``id_field`` is given
 SOURCE: Final = "source"  # the field of a piece that contains the name of its file
 NAMES_SHOWN: Final = 20  # field names in a message
 NOT_FINITE: Final = "contains NaN, infinity or a number too large for float32"
@@ -426,6 +427,8 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
                 row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
+                if request.options.id_field is None and isinstance(item, Mapping) and ID in item:
+                    row = row._replace(id=own_id(item, ID, as_bytes))
             else:
                 wanted = "expected a string, bytes, a Document or a mapping"
                 raise BadRow(f"{wanted}, got {type(item).__name__}")
@@ -439,8 +442,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.left, len(source))
-        at_end = min(out, len(source) - 1)
-        if out and request.options.on_duplicate and isinstance(rows[at_end], Document):
+        if out and request.options.on_duplicate and _has_id(rows[min(out, len(source) - 1)]):
             out = 0  # the ids of the skipped documents must be compared with later ones
         if not request.skip_unread(out):
             out = 0
@@ -452,6 +454,10 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         wanted = "expected a file name, a table, an iterable or a sequence of documents"
         hint = "; for a queue, use iter(queue.get, None)" if hasattr(source, "get") else ""
         raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}{hint}")
+
+
+def _has_id(item: object) -> bool:
+    return isinstance(item, Document) or (isinstance(item, Mapping) and ID in item)
 
 
 def as_bytes(text: str | bytes) -> bytes:
@@ -480,22 +486,24 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
         raise BadRow(f"no field {field!r}; {there}")
     else:
         text = spell(_text_of(value, field))
-    id_ = None
-    if id_field is not None:
-        if id_field not in value:
-            there = f"the fields are {names_of(value)}: choose one with --id-field (id_field=)"
-            raise BadRow(f"no field {id_field!r} for the id; {there}")
-        given = value[id_field]
-        if isinstance(given, bool) or not isinstance(given, str | bytes | Integral):
-            wanted = "expected a string or an integer as id"
-            raise BadRow(f"field {id_field!r}: {wanted}, got {_kind_name(given)}")
-        id_ = spell(given if isinstance(given, str | bytes) else str(given))
+    id_ = None if id_field is None else own_id(value, id_field, spell)
     kept = kept_of(value, options.kept_fields, spell)
     fields: dict[str, object] = {}
     if request.whole:
         hidden = options.hidden_fields(field)
         fields = {name: held for name, held in value.items() if name not in hidden}
     return Row(number, text, id_, kept, fields, own_vector(value, request))
+
+
+def own_id(value: Mapping[str, object], name: str, spell: Spelling) -> bytes:
+    if name not in value:
+        there = f"the fields are {names_of(value)}: choose one with --id-field (id_field=)"
+        raise BadRow(f"no field {name!r} for the id; {there}")
+    id_ = value[name]
+    if isinstance(id_, bool) or not isinstance(id_, str | bytes | Integral):
+        wanted = "expected a string or an integer as id"
+        raise BadRow(f"field {name!r}: {wanted}, got {_kind_name(id_)}")
+    return spell(id_ if isinstance(id_, str | bytes) else str(id_))
 
 
 def _text_of(value: Mapping[str, object], field: str) -> str | bytes:

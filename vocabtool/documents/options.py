@@ -62,7 +62,8 @@ class ReadOptions:
       the keyword search of an index: each occurrence of a word in the field counts W times.
     - ``format``: the format of all files. Default: by the suffix of each file, else ``lines``.
     - ``id_field``: the field that contains the id, a string or an integer. A row without an id is
-      invalid. Default: the location of a document is its id.
+      invalid. Default: a document's location is its id, but a Python mapping with the key ``id``
+      has this value as its id.
     - ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
       value as JSON text. If a row lacks the field, the value is null.
     - ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.

@@ -148,7 +148,8 @@ def documents(
     """Yield the documents of ``sources`` in order. For arguments and errors see :func:`batches`.
 
     An item that is a :class:`Document` is not changed. For any other item, the id is the value of
-    ``id_field``, or by default the location, such as ``corpus.jsonl:17``; the fields are all fields
+    ``id_field``, or by default the value of ``id`` of a Python mapping, or else the location, such
+    as ``corpus.jsonl:17``; the fields are all fields
     of the item except the text. Repeated ids are not detected.
     """
     options = replace(options, keep=(), on_duplicate=None)

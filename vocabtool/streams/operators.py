@@ -6,6 +6,7 @@ source and its function can be pickled.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, is_indexable
 from vocabtool.documents.files import (
+    ITERABLE,
     Source,
     Sources,
     each_source,
@@ -59,12 +61,12 @@ class Once(Generic[T]):
         yield from self.source(first)
 
 
-def from_start(make: Callable[[], Iterator[T]]) -> Start[T]:
+def from_start(make: Callable[[], Iterable[T]]) -> Start[T]:
     """Return how a pass begins over a source that must be read from its beginning."""
     return partial(_begin, make)
 
 
-def _begin(make: Callable[[], Iterator[T]], first: int) -> Iterator[T]:
+def _begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
     return rest(make(), first)
 
 
@@ -241,6 +243,32 @@ def random_of(seed: int, number: int) -> Random:
 
 
 # ---- several streams
+
+UNNAMED: Final = re.compile(rf"{ITERABLE}([\d.]*)(?=:\d)")  # the start of an id that is a location
+
+
+def number_streams(streams: Start[Iterable[T]], first: int) -> Iterator[Iterator[T]]:
+    with closed_after(streams(first)) as remaining:
+        for number, stream in enumerate(remaining, first + 1):
+            yield _number_ids(stream, number)
+
+
+def numbered(source: Start[T], number: int, first: int) -> Iterator[T]:
+    return _number_ids(source(first), number)
+
+
+def _number_ids(elements: Iterable[T], number: int) -> Iterator[T]:
+    """Yield the elements of a stream, with its number in ids that are locations."""
+    with closed_after(elements) as remaining:
+        for element in remaining:
+            if isinstance(element, Document) and (unnamed := UNNAMED.match(element.id)):
+                name = str(number) if number > 1 else ""
+                if unnamed[1]:  # the number of a source or stream inside this stream
+                    name = f"{number}.{unnamed[1]}"
+                id_ = f"{ITERABLE}{name}{element.id[unnamed.end() :]}"
+                yield cast(T, Document(id_, element.text, element.fields))
+            else:
+                yield element
 
 
 def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:

@@ -9,10 +9,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, Unpack, cast, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    overload,
+)
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, SkipCounter, is_indexable
 from vocabtool.documents.files import each_source, is_repeatable
@@ -52,6 +63,7 @@ R = TypeVar("R")
 
 Weights = Literal["size", "equal"]
 
+READ_AHEAD: Final = 16  # items of each generator that a thread reads
 LEAST: Final = 0.05  # a stream's minimum weight, as a fraction of its estimated size
 
 NO_SIZE = (
@@ -61,7 +73,7 @@ NO_SIZE = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Stream(Generic[T]):
     """An ordered sequence of elements, read lazily. Each iteration (a pass) reads the source again.
 
@@ -72,11 +84,17 @@ class Stream(Generic[T]):
     ``start``: a function that begins a pass after the first n elements, for :meth:`skip`.
     ``size``: a function that returns the size, as far as it is known without reading all elements.
     ``documents``: the sources, if the elements are exactly the documents of these sources.
+    ``stages``: the source and the operators as text, one line each.
     """
 
     start: Start[T]
     size: Sized = Size
     documents: DocumentSource | None = None
+    stages: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line for the source and one for each operator, without any element."""
+        return "\n  .".join(self.stages)
 
     @overload
     @classmethod
@@ -95,12 +113,61 @@ class Stream(Generic[T]):
         """
         if isinstance(items, str | bytes):
             raise TypeError("wanted an iterable of texts, got one text: put it in a list")
+        stages = (_stage("Stream.of", items),)
+        start: Start[T] = partial(operators.items, items)
         if is_indexable(items):
-            return cls(partial(operators.items, items), partial(operators.size_of, items))
+            return cls(start, partial(operators.size_of, items), stages=stages)
         if not isinstance(items, Iterable):
             raise TypeError(f"wanted an iterable or an indexable, got {type(items).__name__}")
-        start: Start[T] = partial(operators.items, items)
-        return cls(Once(start) if iter(items) is items else start)
+        return cls(Once(start) if iter(items) is items else start, stages=stages)
+
+    @overload
+    @classmethod
+    def from_generator(cls, make: Callable[[], Iterable[T]]) -> Stream[T]: ...
+
+    @overload
+    @classmethod
+    def from_generator(
+        cls, make: Callable[[int, int], Iterable[T]], *, workers: int
+    ) -> Stream[T]: ...
+
+    @classmethod
+    def from_generator(
+        cls, make: Callable[..., Iterable[T]], *, workers: int | None = None
+    ) -> Stream[T]:
+        """Return a stream of the items of a generator function, which each pass calls again.
+
+        ``workers``: number of generators that are read at the same time, each in a thread. The
+        generators are ``make(0, workers)``, ``make(1, workers)`` and so on; each must yield its
+        share of the items. Without ``workers``, ``make()`` is read in the caller's thread.
+
+        The order is the same in every pass: the first item of each generator, then the second of
+        each, and so on. Threads help where generators wait, as for a network or a disk.
+
+        Items are not changed. A document keeps its id, except as :func:`interleave` says. For
+        other items, ``vocabtool.stream(stream)`` makes documents: an id is the value of ``"id"``
+        of a mapping, and otherwise the position in this order (``texts:1``).
+        """
+        stages = (_stage("Stream.from_generator", make, workers=workers),)
+        if workers is None:
+            return cls(operators.from_start(make), stages=stages)
+        _check("workers", workers, 1)
+        generators = [partial(make, number, workers) for number in range(workers)]
+        threads = [cls.from_generator(generator).prefetch(READ_AHEAD) for generator in generators]
+        return replace(interleave(threads, workers), stages=stages)
+
+    @classmethod
+    def from_indexable(cls, sequence: Indexable, *, workers: int = 0) -> Stream[Any]:
+        """Return a stream of ``sequence[0]``, ``sequence[1]`` and so on, in this order.
+
+        ``workers``: number of threads that read items, as for :meth:`map`. With 0, items are read
+        in the caller's thread. Items are not changed; for their ids, see :meth:`from_generator`.
+        """
+        items = cls.of(range(len(sequence))).map(sequence.__getitem__, workers=workers)
+        return replace(items, stages=(_stage("Stream.from_indexable", sequence, workers=workers),))
+
+    def _then(self, stage: str, start: Start[R], size: Sized = Size) -> Stream[R]:
+        return Stream(start, size, stages=(*self.stages, stage))
 
     def __iter__(self) -> Iterator[T]:
         return self.start(0)
@@ -128,17 +195,30 @@ class Stream(Generic[T]):
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
         if kind not in get_args(Workers):
             raise ValueError(f"kind: wanted one of {get_args(Workers)}, got {kind!r}")
-        return Stream(
-            partial(operators.map_elements, self.start, fn, workers, ordered, kind), self.size
-        )
+        start = partial(operators.map_elements, self.start, fn, workers, ordered, kind)
+        return self._then(_stage("map", fn, workers=workers), start, self.size)
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
         """Replace an element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
-        return Stream(operators.from_start(partial(operators.flat_map, self.start, fn)))
+        start = operators.from_start(partial(operators.flat_map, self.start, fn))
+        return self._then(_stage("flat_map", fn), start)
+
+    def interleave(
+        self, fn: Callable[[T], Iterable[R]], cycle_length: int, block_length: int = 1
+    ) -> Stream[R]:
+        """Replace an element by the items of ``fn(element)``, of several elements in turn.
+
+        See :func:`interleave`. Raises the errors of :meth:`map`.
+        """
+        stage = _stage("interleave", fn, cycle_length, block_length)
+        return replace(
+            interleave(self.map(fn), cycle_length, block_length), stages=(*self.stages, stage)
+        )
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
-        return Stream(operators.from_start(partial(operators.filter_elements, self.start, fn)))
+        start = operators.from_start(partial(operators.filter_elements, self.start, fn))
+        return self._then(_stage("filter", fn), start)
 
     def take(self, most: int) -> Stream[T]:
         """Keep the first elements. The other elements are not read.
@@ -147,7 +227,8 @@ class Stream(Generic[T]):
         """
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
-        return Stream(start, partial(operators.part, self.size, 0, most))
+        size = partial(operators.part, self.size, 0, most)
+        return self._then(_stage("take", most), start, size)
 
     def skip(self, left_out: int) -> Stream[T]:
         """Drop the first elements.
@@ -163,7 +244,8 @@ class Stream(Generic[T]):
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
-        return Stream(start, partial(operators.part, self.size, left_out, None))
+        size = partial(operators.part, self.size, left_out, None)
+        return self._then(_stage("skip", left_out), start, size)
 
     def repeat(self, times: int | None = None) -> Stream[T]:
         """Repeat the stream.
@@ -174,9 +256,8 @@ class Stream(Generic[T]):
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
         start = partial(operators.repeat, self.start, times, rows)
-        if times is None:
-            return Stream(start)
-        return Stream(start, partial(operators.times, self.size, times))
+        size = Size if times is None else partial(operators.times, self.size, times)
+        return self._then(_stage("repeat", times), start, size)
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
         """Shuffle within a buffer.
@@ -193,7 +274,8 @@ class Stream(Generic[T]):
         _check("shuffle: buffer", buffer, 1)
         passes = Passes() if reshuffle else None
         shuffled = partial(operators.shuffle, self.start, buffer, seed, passes)
-        return Stream(operators.from_start(shuffled), self.size)
+        stage = _stage("shuffle", buffer, seed=seed)
+        return self._then(stage, operators.from_start(shuffled), self.size)
 
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
@@ -214,12 +296,14 @@ class Stream(Generic[T]):
         _check("shuffle_shards: buffer", buffer, 1)
         _check("shuffle_shards: at_once", at_once, 1)
         shuffled = partial(self.documents.shuffled_shards, seed, buffer, at_once)
-        return Stream(operators.from_start(shuffled), self.size)
+        stage = _stage("shuffle_shards", seed=seed)
+        return self._then(stage, operators.from_start(shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
         """Read elements in a thread before they are requested, at most ``count`` ahead."""
         _check("prefetch", count, 1)
-        return Stream(partial(operators.prefetch, self.start, count), self.size)
+        start = partial(operators.prefetch, self.start, count)
+        return self._then(_stage("prefetch", count), start, self.size)
 
     def cache(self, folder: str | Path | None = None, *, key: str = "") -> Stream[T]:
         """Cache the elements of the first complete pass, in memory or in ``folder``.
@@ -236,9 +320,9 @@ class Stream(Generic[T]):
         damaged cache.
         """
         if folder is None:
-            return Stream(InMemory(self.start), self.size)
+            return self._then("cache()", InMemory(self.start), self.size)
         start = InFolder(cast("Start[Document]", self.start), Path(folder), key)
-        return Stream(cast("Start[T]", start), self.size)
+        return self._then(_stage("cache", folder), cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
         """Group the elements into lists, in order.
@@ -246,10 +330,9 @@ class Stream(Generic[T]):
         ``size``: length of each list. Only the last list may be shorter.
         """
         _check("batch", size, 1)
-        return Stream(
-            partial(operators.lists, self.start, size),
-            partial(operators.part, self.size, 0, None, size),
-        )
+        start = partial(operators.lists, self.start, size)
+        lists = partial(operators.part, self.size, 0, None, size)
+        return self._then(_stage("batch", size), start, lists)
 
     def batch_by_length(
         self,
@@ -271,7 +354,7 @@ class Stream(Generic[T]):
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
         lists = partial(operators.lists_by_length, self.start, tokens, length, buffer)
-        return Stream(operators.from_start(lists))
+        return self._then(_stage("batch_by_length", tokens), operators.from_start(lists))
 
     def to_arrow(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
@@ -365,9 +448,10 @@ def stream(
     )
     options.refuse_weights()
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
-    if all(is_repeatable(each) for _, each in each_source(sources)):
-        return Stream(source, source.size, source)
-    return Stream(Once(source))
+    stages = (_stage("stream", sources),)
+    if all(is_repeatable(item) for _, item in each_source(sources)):
+        return Stream(source, source.size, source, stages)
+    return Stream(Once(source), stages=stages)
 
 
 def interleave(
@@ -378,12 +462,17 @@ def interleave(
     At most ``cycle_length`` streams are open at a time. ``streams`` may be lazy and endless. When a
     stream ends, its turn ends. At its next turn, a new stream is opened in its place. The order is
     that of ``tf.data.Dataset.interleave`` with ``deterministic=True``.
+
+    Ids of documents stay unique. A document without an id of its own, read from an iterable, has
+    the id ``texts:1`` in each stream alone. It keeps this id in the first stream; in the second it
+    gets the id ``texts2:1``, and so on. This also applies to :func:`mix`.
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
-    start = Stream.of(streams).start
+    start = partial(operators.number_streams, Stream.of(streams).start)
     turns = partial(operators.interleave, start, cycle_length, block_length)
-    return Stream(operators.from_start(turns))
+    stage = _stage("interleave", streams, cycle_length, block_length)
+    return Stream(operators.from_start(turns), stages=(stage,))
 
 
 def mix(
@@ -406,11 +495,11 @@ def mix(
     raises ``ValueError`` if the size of a stream is unknown. Sometimes this is noticed only during
     iteration.
     """
-    mixed = [each if isinstance(each, Stream) else Stream.of(each) for each in streams]
+    mixed = [item if isinstance(item, Stream) else Stream.of(item) for item in streams]
     numbers: tuple[float, ...] | None = None
     if weights == "size":
-        for number, each in enumerate(mixed, 1):
-            if each.size is Size:
+        for number, item in enumerate(mixed, 1):
+            if item.size is Size:
                 raise ValueError(NO_SIZE.format(number))
     elif weights == "equal":
         numbers = (1.0,) * len(mixed)
@@ -419,26 +508,42 @@ def mix(
         raise ValueError(f"weights: {wanted}, got {weights!r}")
     else:
         numbers = tuple(weights)
-        if len(numbers) != len(mixed) or not all(0 < each < float("inf") for each in numbers):
+        if len(numbers) != len(mixed) or not all(0 < weight < float("inf") for weight in numbers):
             raise ValueError(f"weights: wanted {len(mixed)} positive numbers, got {numbers}")
-    sized = tuple(each.size for each in mixed)
-    starts = tuple(each.start for each in mixed)
+    sized = tuple(item.size for item in mixed)
+    starts = tuple(
+        partial(operators.numbered, item.start, number) for number, item in enumerate(mixed, 1)
+    )
     drawn = partial(operators.draw, starts, partial(_shares, sized, numbers), seed)
-    return Stream(operators.from_start(drawn), partial(operators.all_of, sized))
+    stages = (_stage("mix", streams, seed=seed),)
+    return Stream(operators.from_start(drawn), partial(operators.all_of, sized), stages=stages)
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
     """Return the first weight and the minimum weight of each stream, for ``operators.draw``."""
     if weights is not None:
         return [(weight, weight) for weight in weights]
-    found = [size() for size in sized]
-    if all(size.rows is not None for size in found):
-        rows = [(size.rows or 0, 0 if size.exact else LEAST) for size in found]
+    sizes = [size() for size in sized]
+    if all(size.rows is not None for size in sizes):
+        rows = [(size.rows or 0, 0 if size.exact else LEAST) for size in sizes]
         return [(count, max(count * least, NEARLY_NONE)) for count, least in rows]
-    for number, size in enumerate(found, 1):
+    for number, size in enumerate(sizes, 1):
         if size.bytes is None:
             raise ValueError(NO_SIZE.format(number))
-    return [(size.bytes or 0, size.bytes or NEARLY_NONE) for size in found]
+    return [(size.bytes or 0, size.bytes or NEARLY_NONE) for size in sizes]
+
+
+def _stage(name: str, *arguments: object, **options: object) -> str:
+    """Return an operator as one line of text. Numbers and names are shown, other objects not."""
+    shown = [_shown(value) for value in arguments]
+    shown += [f"{option}={_shown(value)}" for option, value in options.items()]
+    return f"{name}({', '.join(shown)})"
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, str | Path | int):
+        return f"{value!r:.60}"
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _check(what: str, number: int, least: int) -> None:
