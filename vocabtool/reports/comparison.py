@@ -278,7 +278,7 @@ def _cut_sections(cuts: Cuts, most: int) -> Iterator[Section]:
         columns = (Column(f"only {keeps} keeps whole"), *counts("count"))
         columns += (Column("pieces of A"), Column("pieces of B"))
         text = (
-            f"{plural(len(cut.kept), 'word', 'words')} that {splits} cuts and {keeps} keeps whole: "
+            f"{plural(len(cut.kept), 'word')} that {splits} cuts and {keeps} keeps whole: "
             f"{cut.kept_tokens:,} of the {cut.tokens:,} words of {keeps}"
         )
         yield Section(title, Table(columns, rows, "count"), [text])

@@ -340,7 +340,7 @@ def cut_line(report: OovReport, cut: CutOff) -> str:
 
 def _cut_section(report: OovReport, cut: CutOff) -> Section:
     table = report.cut_words()
-    special = plural(cut.limit.special, "special token", "special tokens")
+    special = plural(cut.limit.special, "special token")
     limit = f"limit: {cut.limit.places:,} tokens, with {special} ({cut.limit.source})"
     if cut.limit.cuts_start:
         limit += "; the start of a longer text is cut off"
@@ -354,7 +354,7 @@ def _cut_section(report: OovReport, cut: CutOff) -> Section:
 def _suggestions(suggested: Suggestions) -> Section:
     saved = percent(1 - suggested.after / max(suggested.before, 1))
     text = (
-        f"{plural(suggested.documents, 'document', 'documents')}: {suggested.before:,} pieces, "
+        f"{plural(suggested.documents, 'document')}: {suggested.before:,} pieces, "
         f"{suggested.after:,} with these words ({saved} fewer)"
     )
     rows = [

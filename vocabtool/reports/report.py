@@ -53,7 +53,7 @@ Cell = str | bytes | tuple[str | bytes, ...] | float | None
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. ``width``: characters of text; by default, the contents decide."""
+    """A column of a table. ``width``: minimum number of characters of its texts."""
 
     name: str = ""
     kind: Kind = "text"
@@ -205,6 +205,7 @@ ENDINGS: Final[dict[str, Format]] = {
 }
 NOTEBOOK_ROWS: Final = 10
 FILE_WIDTH: Final = 100  # columns of text in a file
+UNLIMITED: Final = 1 << 30
 METADATA_KEY: Final = b"vocabtool"
 CHUNK: Final = 1 << 14  # rows written at a time
 # Types of Arrow, by the format of a column in a complete list.
@@ -349,7 +350,7 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 
 def render_text(report: Report, width: int) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide."""
-    return _render(report.sections(), partial(_fitted_table, width=width))
+    return _render(report.sections(), partial(_drawn_table, width=width))
 
 
 def render_rows(report: Report) -> Iterator[str]:
@@ -390,30 +391,38 @@ def _tab_separated_table(section: Section) -> Iterator[str]:
         yield "\t".join(_cell_text(row[place], column) for place, column in columns) + "\n"
 
 
-def _fitted_table(section: Section, width: int) -> Iterator[str]:
-    table = section.table or Table((), ())
-    columns = table.columns
-    rows = [
-        [_cell_text(cell, column) for cell, column in zip(row, columns, strict=True)]
-        for row in table.rows
-    ]
-    if not rows:
-        return
-    if any(column.name for column in columns):
-        yield from _drawn_table(columns, rows, width)
-        return
-    from rich.cells import cell_len
+def _drawn_table(section: Section, width: int) -> Iterator[str]:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
 
-    widths = [
-        column.width or max(map(cell_len, cells))
-        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
-    ]
-    indent = "  " if section.text else ""
-    for row in rows:
-        cells = [
-            cell + " " * (most - cell_len(cell)) for cell, most in zip(row, widths, strict=True)
-        ]
-        yield f"{indent}{'  '.join(cells)}".rstrip() + "\n"
+    columns = section.table.columns if section.table is not None else ()
+    has_names = any(column.name for column in columns)
+    drawing = RichTable(
+        box=SIMPLE_HEAD if has_names else None, show_header=has_names, pad_edge=False
+    )
+    for column in columns:
+        justify = "left" if column.kind == "text" else "right"
+        drawing.add_column(
+            column.name,
+            justify=justify,  # type: ignore[arg-type] # "left" or "right"
+            overflow="fold",
+            min_width=column.width,
+        )
+    for row in section.table.rows if section.table is not None else ():
+        cells = zip(row, columns, strict=True)
+        drawing.add_row(*(Text(_cell_text(cell, column)) for cell, column in cells))
+    if not drawing.rows:
+        return
+    # Without names, each row is one line, and belongs to the text above it.
+    console = Console(width=width if has_names else UNLIMITED, color_system=None)
+    indent = "  " if section.text and not has_names else ""
+    with console.capture() as capture:
+        console.print(drawing)
+    for line in capture.get().split("\n"):
+        if line.strip():
+            yield f"{indent}{line.rstrip()}\n"
 
 
 def _cell_text(cell: Cell, column: Column) -> str:
@@ -429,27 +438,6 @@ def _cell_text(cell: Cell, column: Column) -> str:
         case tuple():
             return "".join(_cell_text(item, column) for item in cell)
     return number(cell, column.kind)
-
-
-def _drawn_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
-) -> Iterator[str]:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    table = RichTable(box=SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        justify = "left" if column.kind == "text" else "right"
-        table.add_column(column.name, justify=justify, overflow="fold")  # type: ignore[arg-type] # "left" or "right"
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(width=width, color_system=None)
-    with console.capture() as capture:
-        console.print(table)
-    lines = [line.rstrip() for line in capture.get().split("\n")]
-    yield from (f"{line}\n" for line in lines if line)
 
 
 # Pages.
@@ -503,12 +491,13 @@ def render_fragment(title: str, sections: Iterable[Section]) -> str:
 
 
 def _section_element(section: Section) -> str:
-    text, notes = (
-        f"<p>{shown}</p>" if (shown := "\n".join(map(_inert, lines))) else ""
-        for lines in (section.text, section.notes)
-    )
     table = "" if section.table is None else _table_element(section.table)
-    return text + table + notes
+    return _paragraph(section.text) + table + _paragraph(section.notes)
+
+
+def _paragraph(lines: Iterable[str]) -> str:
+    text = "\n".join(map(_inert, lines))
+    return f"<p>{text}</p>" if text else ""
 
 
 def _inert(shown: str) -> str:

@@ -11,5 +11,6 @@ def tell(message: str) -> None:
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
-def plural(count: int, one: str, more: str) -> str:
-    return f"{count:,} {one if count == 1 else more}"
+def plural(count: int, one: str, more: str = "") -> str:
+    """Return a count with its noun. ``more``: the plural, by default with an s at the end."""
+    return f"{count:,} {one if count == 1 else more or f'{one}s'}"
