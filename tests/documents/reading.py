@@ -9,7 +9,6 @@ from typing import Any, Unpack, cast
 import pyarrow as pa
 
 from vocabtool import Document
-from vocabtool import documents as room
 from vocabtool.documents import (
     Batch,
     ReadArguments,
@@ -18,6 +17,8 @@ from vocabtool.documents import (
     SkipCounter,
     Sources,
 )
+from vocabtool.documents import batches as read_batches
+from vocabtool.documents import documents as read_documents
 
 
 class Indexed:
@@ -48,7 +49,7 @@ def batches(
     if log is None and skipped is not None:
         log = ReadLog(skipped)
     options = ReadOptions(**read)
-    return room.batches(sources, options, log=log, size=size, rows=rows, start=start)
+    return read_batches(sources, options, log=log, size=size, rows=rows, start=start)
 
 
 def documents(
@@ -61,7 +62,7 @@ def documents(
 ) -> Iterator[Document]:
     """Documents, bad rows counted in what is given."""
     log = None if skipped is None else ReadLog(skipped)
-    return room.documents(sources, ReadOptions(**read), log=log, size=size, start=start)
+    return read_documents(sources, ReadOptions(**read), log=log, size=size, start=start)
 
 
 def parts(path: Path, **read: Unpack[ReadArguments]) -> list[tuple[str, str]]:

@@ -36,8 +36,7 @@ from tests.documents.reading import (
     texts_of,
 )
 from vocabtool import Document
-from vocabtool.documents import Batch, Extent, SkipCounter, extent, left_out
-from vocabtool.documents.reading import ReadLog
+from vocabtool.documents import Batch, Extent, ReadLog, SkipCounter, extent, left_out
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat
 
 COUNT = 1000

@@ -1,31 +1,22 @@
-"""Files of text as pieces: headings as the owners of the formats see them, places, sizes, ids."""
+"""Files of text as pieces: texts, places, sizes, ids."""
 
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.documents.reading import batches, documents, ids_of, parts
 from vocabtool import Document
-from vocabtool.choices import Split
-from vocabtool.documents import ReadArguments, ReadLog, ReadOptions, SkipCounter, headings, pieces
+from vocabtool.documents import ReadArguments, ReadLog, ReadOptions, SkipCounter
 from vocabtool.documents import documents as read_documents
-from vocabtool.documents.batch import BadRow
-from vocabtool.documents.headings import MarkedText
-from vocabtool.documents.pieces import Sizes
 from vocabtool.errors import InvalidFile
 
+Split = Literal["file", "line", "paragraph", "heading", "tokens"]
 GUIDE = """---
 title: "The guide"
 ---
@@ -152,101 +143,6 @@ def test_each_split(tmp_path: Path) -> None:
     assert parts(lines, split="paragraph") == [("", "one two"), ("#2", "three")]
 
 
-def outline(marked: MarkedText) -> list[tuple[int, str]]:
-    return [(each.level, each.title) for each in marked.headings]
-
-
-def as_commonmark(text: str) -> list[tuple[int, str]]:
-    """The headings outside lists and quotes, by markdown-it-py."""
-    markdown_it = pytest.importorskip("markdown_it", reason="markdown-it-py is the oracle")
-    tokens = markdown_it.MarkdownIt("commonmark").parse(text)
-    return [
-        (int(token.tag[1]), " ".join(following.content.replace("`", "").split()))
-        for token, following in pairwise(tokens)
-        if token.type == "heading_open" and token.level == 0
-    ]
-
-
-LINES = (
-    *("# A", "## B ##", "####### C", "#D", "text", "more", "", "", "===", "---", "  --", "```"),
-    *("````", "~~~", "``` x`y", "    # E", "- item", "1. item", "> quote", "<!-- x", "-->"),
-    *("<pre>", "</pre>", "   ### F #", "#", "***", "\t# G", "| a |"),
-)
-
-
-@given(st.lists(st.sampled_from(LINES), max_size=12))
-def test_headings_of_markdown_are_commonmarks(lines: list[str]) -> None:
-    """Fences, HTML, lists, rules and setext headings, in any order."""
-    # In a list or quote, an HTML block and indented code, the context decides.
-    context = ("- item", "1. item", "> quote", "<pre>", "</pre>", "<!-- x", "    # E", "\t# G")
-    text = "intro\n\n" + "\n".join(line for line in lines if line not in context)
-    assert outline(headings.markdown(text)) == as_commonmark(text)
-    headings.markdown("\n".join(lines))
-    apart = ("    # E", "\t# G", "- item\n---", "> quote\n---")
-    for code in (*apart, "<pre>\n# A\n</pre>", "<!--\n# A\n-->"):
-        assert outline(headings.markdown(code)) == as_commonmark(code) == []
-
-
-RST = """
-=====
-Guide
-=====
-
-.. code:: python
-
-    Not
-    ===
-
-Install
--------
-
-A paragraph
-of lines
----
-Use :func:`apt`
-~~~~~~~~~~~~~~~
-
-Text::
-
-    Nor
-    ---
-
-----
-
-Install
--------
-Ünïcode
-=======
-
-Other
-+++++
-"""
-
-
-def as_docutils(text: str) -> list[tuple[int, str]]:
-    core = pytest.importorskip("docutils.core", reason="docutils is the oracle")
-    nodes = pytest.importorskip("docutils.nodes", reason="docutils is the oracle")
-    tree = core.publish_doctree(
-        text, settings_overrides={"report_level": 5, "halt_level": 5, "doctitle_xform": False}
-    )
-    found = []
-    for section in tree.findall(nodes.section):
-        level, above = 1, section.parent
-        while isinstance(above, nodes.section):
-            level, above = level + 1, above.parent
-        found.append((level, section[0].astext()))
-    return found
-
-
-def test_headings_of_rst_are_those_of_docutils() -> None:
-    """Overlines, directives, transitions, paragraphs, and levels in order of appearance."""
-    text = RST.replace("Use :func:`apt`\n~~~~~~~~~~~~~~~\n", "\nUse apt\n~~~~~~~\n")
-    text = text.replace("Ünïcode\n=======\n\nOther\n+++++\n", "")
-    assert outline(headings.rst(text)) == as_docutils(text)
-    marked = headings.rst("Use :func:`apt`\n~~~~~~~~~~~~~~~\n\nText\n")
-    assert outline(marked) == [(1, "Use apt")]
-
-
 PAGE = """<!DOCTYPE html><html><head><title>A &amp; B</title><style>h1 { }</style></head><body>
 <!-- <h1>no</h1> --><h1 class='x > y'>One <b>big</b></h1><p>Some  text
 here &lt;3.</p><script>if (a < b) "<h2>no</h2>"</script>
@@ -267,28 +163,6 @@ def test_html(tmp_path: Path) -> None:
     assert PAGE[found[1]["start"] : found[1]["end"]].startswith("Two</h2><ul>")
     assert PAGE[found[2]["start"] :] == "Two</h2>last"
     assert [each["line"] for each in found] == [2, 4, 5]
-
-
-class Texts(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.found.append(data)
-
-
-TAGS = ("<p>", "</p>", "<b>", "</b>", "a", " b ", "&amp;", "<br/>", "<!-- x -->", "1 < 2", "<td>")
-
-
-@given(st.lists(st.sampled_from(TAGS), max_size=10))
-def test_text_of_html_is_that_of_pythons_parser(tags: list[str]) -> None:
-    """The same characters, apart from blanks."""
-    parser = Texts()
-    parser.feed("".join(tags))
-    parser.close()
-    wanted = "".join("".join(parser.found).split())
-    assert "".join(headings.html("".join(tags)).text.split()) == wanted
 
 
 CODE = '''"""Module.
@@ -376,166 +250,9 @@ def test_kept_fields_of_pieces_count_for_the_size_of_a_batch(tmp_path: Path) -> 
     assert [each.text for each in documents(str(path), start=39, **read)] == ["word", "a", "b"]
 
 
-# Laws.
-
-
-class Letters:
-    """A measure that is not additive: every letter counts, and a line end inside counts twice."""
-
-    most = 40
-
-    def __call__(self, texts: Sequence[str], /) -> list[int]:
-        return [len("".join(text.split())) + 2 * text.strip().count("\n") for text in texts]
-
-
-PARTS = (
-    *("# A\n", "## B\n\n", "word ", "two words. ", "\n", "\n\n", "x" * 70, "é中 ", "  ", "```\n"),
-    *("Title\n-----\n", "<p>", "</p>", "<h2>C</h2>", "def f():\n", "    pass\n", "'", '"""'),
-)
-TEXTS = st.lists(st.sampled_from(PARTS), max_size=40).map("".join)
-MARKS: dict[str, Callable[[str], MarkedText]] = {
-    "plain": headings.plain,
-    "markdown": headings.markdown,
-    "rst": headings.rst,
-    "html": headings.html,
-    "python": headings.python,
-}
-
-
-@pytest.mark.parametrize("measure", [pieces.WORDS, Letters()], ids=["words", "letters"])
-@pytest.mark.parametrize("kind", MARKS)
-@given(
-    text=TEXTS,
-    split=st.sampled_from(["line", "paragraph", "heading", "tokens"]),
-    size=st.integers(4, 40),
-    overlap=st.integers(0, 3),
-)
-def test_pieces_cover_the_text(
-    kind: str, measure: Any, text: str, split: Split, size: int, overlap: int
-) -> None:
-    """In order, none above the size, all but blanks; the overlap is what is asked, or less."""
-    marked = MARKS[kind](text)
-    found = [*pieces.cut(marked, split, Sizes(size, overlap, measure))]
-    cut = marked.text
-    assert all(count <= size for count in measure([cut[p.start : p.end] for p in found]))
-    assert all(cut[p.start : p.end].strip() for p in found)
-    end = 0
-    for piece in found:
-        assert not cut[end : piece.start].strip()
-        shared = cut[piece.start : end]
-        assert piece.end > end
-        assert measure([shared])[0] <= overlap + 2 * shared.count("\n")
-        end = piece.end
-    assert not cut[end:].strip()
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "wanted"),
-    [
-        (
-            "markdown",
-            "# A\n\none\n\n(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d\n## C\n\nthree",
-            ["# A\n\none", "(b)=\n(other-b)=\n\n## B\n\ntwo\n\n(c)= d", "## C\n\nthree"],
-        ),
-        ("markdown", "one\n\n(b)=\nBB\n--\ntwo", ["one", "(b)=\nBB\n--\ntwo"]),
-        (
-            "rst",
-            "AAA\n===\none\n\n.. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d\n\nCCC\n---\nthree",
-            ["AAA\n===\none", ".. _b:\n\n---\nBBB\n---\ntwo\n\n.. _c: d", "CCC\n---\nthree"],
-        ),
-    ],
-)
-def test_labels_belong_to_the_heading_below(kind: str, text: str, wanted: list[str]) -> None:
-    """Not to the section before. In CommonMark, a label right above a heading is part of it."""
-    found = pieces.cut(MARKS[kind](text), "heading", Sizes(99, 0, pieces.WORDS))
-    assert [text[piece.start : piece.end] for piece in found] == wanted
-
-
-@given(st.integers(0, 9), st.text("ab \n", max_size=30))
-def test_an_edit_leaves_the_other_sections(section: int, edit: str) -> None:
-    """And of the section itself, the pieces before the edit."""
-    bodies = [" ".join(f"w{n}{m}" for m in range(50)) for n in range(10)]
-
-    def found() -> list[tuple[str, str]]:
-        text = "\n\n".join(f"## S{n}\n\n{body}" for n, body in enumerate(bodies))
-        cut = pieces.cut(headings.markdown(text), "heading", Sizes(20, 0, pieces.WORDS))
-        return [(piece.path, text[piece.start : piece.end]) for piece in cut]
-
-    before = found()
-    bodies[section] += edit
-    after = found()
-    assert {pair for pair in before if pair[0] != f"S{section}"} <= {*after}
-    assert next(pair for pair in before if pair[0] == f"S{section}") in after
-
-
-# Hostile files.
-
-
-@pytest.mark.parametrize("kind", MARKS)
-def test_hostile_texts_need_linear_time(kind: str) -> None:
-    """Much of what opens and does not close; the parser of Markdown is slow, but linear."""
-    length = 30_000 if kind == "markdown" else 200_000
-    opened = (
-        *("<", "<!--", "<a ", "<a b='", "<h1>", "<pre>", "```\n", "`" * 9 + "\n", "~~~~\n", "# \n"),
-        *("===\n", "a\n=\n", "-\n", "[", "![](", '"""', "'", '"\\', "#" * 7, "&", "@\n", " \t"),
-        *("a " * 9, "<script>", "</p", "<a =", "---\n", "{#", "\\", "def f\n", "\n", "\r\n"),
-    )
-    rolled = random.Random(3)
-    mixed = ["".join(rolled.choices(opened, k=2000)) for _ in range(20)]
-    for text in [*(each * (length // len(each)) for each in opened), *mixed]:
-        list(pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS)))
-
-
-def test_titles_and_strings_need_linear_time() -> None:
-    """200,000 characters; with a quadratic expression, each would run for minutes."""
-    blanks = " " * 200_000
-    assert headings.markdown(f"---\ntitle: x{blanks}y\n---\n").title == "x y"
-    assert headings.markdown(f"---\ntitle: 'x' {blanks}\n---\n").title == "x"
-    assert headings.markdown(f"# x{blanks}}}").title == "x }"
-    assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
-    assert len(headings.rst("--\n" * 260_000).headings) == 130_000
-    assert headings.markdown("+++\n" + "a." * 500_000 + "a = 1\n+++\n").begin == 0
-    assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "limit"),
-    [
-        *(("markdown", "#\n", "MAX_HEADINGS"), ("markdown", "\na", "MAX_LINES")),
-        *(("rst", "aa\n--\n\n", "MAX_HEADINGS"), ("html", "<h1>a</h1>", "MAX_HEADINGS")),
-        *(("html", "<b>", "MAX_TAGS"), ("markdown", "a", "MAX_MARKDOWN")),
-        ("python", "def f\n", "MAX_HEADINGS"),
-    ],
-)
-def test_headings_and_places_have_limits(
-    kind: str, text: str, limit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file at the limit is read; a longer one is not."""
-    monkeypatch.setattr(headings, limit, 5 if limit == "MAX_LINES" else 3)
-    assert len(MARKS[kind](text * 3).headings) == (3 if limit == "MAX_HEADINGS" else 0)
-    with pytest.raises(BadRow, match=r"more than [35]"):
-        MARKS[kind](text * 4)
-
-
-def test_a_tag_of_many_attributes() -> None:
-    """It ends after 1,000; the others are text, and the next tag is one."""
-    assert headings.html("<a " + "b='c' " * 999 + ">text<b>").text == "text"
-    assert headings.html("<a " + "b='c' " * 1_002 + ">text<b>").text == "b='c' b='c' >text"
-
-
-def test_a_very_long_section(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cut at a blank line, a line end or a blank first; all its pieces have its path."""
-    monkeypatch.setattr(pieces, "MAX_SECTION", 12)
-    text = "# A\n\nb c d\n\ne f g h\ni j k l m n o p q rstuvwxyzabcdefgh"
-    found = [*pieces.cut(headings.markdown(text), "heading", Sizes(99, 0, pieces.WORDS))]
-    assert {piece.path for piece in found} == {"A"}
-    wanted = ["# A\n\nb c d", "e f g h", "i j k l m", "n o p q", "rstuvwxyzab", "cdefgh"]
-    assert [text[piece.start : piece.end] for piece in found] == wanted
-
-
 def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is named, and skipped if asked; bytes that are not UTF-8 are kept."""
-    monkeypatch.setattr(pieces, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr("vocabtool.documents.pieces.MAX_FILE_BYTES", 100)
     for name, content, reason in (
         ("long.md", b"x" * 101, "more than 100 bytes"),
         ("wide.md", "text\n".encode("utf-16"), "UTF-16"),
@@ -581,7 +298,7 @@ def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -
         (tmp_path / "a.md").write_text(f"---\ntitle: {title}\n---\n\n{long}\n")
         asked: Any = {"field": ("title", "text"), "split_size": 40, "overlap": overlap}
         found = [text for batch in batches(str(tmp_path / "a.md"), **asked) for text in batch.texts]
-        counts = pieces.WORDS([text.as_py() for text in found])
+        counts = [len(text.as_py().split()) for text in found]
         assert 40 - 8 <= max(counts) <= most
         assert "w399" in found[-1].as_py()
 
