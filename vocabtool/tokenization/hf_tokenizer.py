@@ -26,26 +26,25 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
 from vocabtool.formats.tokenizer_folder import LOWER
+from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import (
     SpelledWord,
-    Spellings,
     WordLookup,
     look_up_spelled,
 )
 from vocabtool.tokenization.text_arrays import (
     Integers,
     TokenCodes,
+    Tokens,
     as_bytes,
     chunks,
     cut_before,
     starts_of,
-    string_array,
     text_bounds,
     text_data,
 )
@@ -147,6 +146,7 @@ class HFWordTokenizer:
         unknown = document["model"].get("unk_id") if name is None else full.model.token_to_id(name)
         self._unknown_token: str | None = name
         self.unknown_id: int = -1 if unknown is None else unknown
+        self._skips_silently = self._model_type == "BPE" and unknown is None
         self._mark = blank_mark(document)
         # Whether each part between added tokens begins with the marker, even without a blank.
         self._mark_says_nothing = any(
@@ -169,12 +169,8 @@ class HFWordTokenizer:
         divided = self.chunks_of(texts)
         if divided is None:
             return self._look_up(texts)
-        of_texts, offsets = divided
-        encoded = of_texts.view(pa.binary()).dictionary_encode()
-        lookup = self._look_up(encoded.dictionary.view(pa.string()))
-        tokens = TokenCodes(lookup.codes, lookup.offsets, lookup.distinct)
-        tokens = tokens.of_texts(encoded.indices.to_numpy(), offsets)
-        return lookup._replace(codes=tokens.codes, offsets=tokens.offsets)
+        chunks = TokenCodes.encode(Tokens(*divided))
+        return self._look_up(chunks.distinct).of_texts(chunks.codes, chunks.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         if self._whole_words:
@@ -252,53 +248,16 @@ class HFWordTokenizer:
         added = [token for token in distinct if not isinstance(token, str)]
         places = {token: at for at, token in enumerate(chain[str | Added](plain, added))}
         codes = np.fromiter(map(places.__getitem__, tokens), np.int32, len(tokens))
-        # Whether some pre-tokens contain several words.
-        joined = self._mark is not None and any(self._mark in token[1:] for token in plain)
-        cuts = self._cut(plain, spans=joined)
-        known = self._known_words(plain, added, cuts)
-        cuts = Pieces(  # added tokens come last, one piece each
-            [*cuts.pieces, *(content for content, _ in added)],
-            np.append(cuts.ids, np.array([number for _, number in added], np.int64)),
-            np.append(cuts.offsets, cuts.offsets[-1] + np.arange(1, len(added) + 1)),
-            [*cuts.spans, *((0, len(content)) for content, _ in added)],
-        )
-        if joined and not self._whole_words:
-            given = [*plain, *(content for content, _ in added)]
-            words = [list(self._words(text, cuts, at, known)) for at, text in enumerate(given)]
-            lengths = np.array(list(map(len, words)), np.int64)[codes]
-            flat = chain.from_iterable(words[code] for code in codes.tolist())
-            bounds = starts_of(lengths)[offsets]
-            return look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
-        counts = np.diff(cuts.offsets)
-        ids = np.full(len(counts), -1, np.int64)
-        positions = np.full(len(counts), -1, np.int64)
-        single = np.flatnonzero(counts == 1)
-        firsts = cuts.offsets[single]
-        ids[single] = cuts.ids[firsts]
-        entries = self._vocabulary.positions
-        positions[single] = [
-            entries.get(self._entry(cuts.pieces[at]), -1) for at in firsts.tolist()
-        ]
-        positions[~known] = -1
-        readable = list(map(self._readable, plain))
-        readable += (content.encode() for content, _ in added)
-        spelled = pieces = None
-        if not self._whole_words:
-            is_known = cuts.ids != self.unknown_id
-            spelled = Spellings(list(map(self._entry, cuts.pieces)), is_known, cuts.offsets)
-            pieces = counts.astype(np.int32)
-        unique = len(set(readable)) == len(readable)
-        return WordLookup(
-            codes,
-            offsets,
-            string_array(readable),
-            known,
-            ids,
-            positions,
-            pieces,
-            unique=unique,
-            spelled=spelled,
-        )
+        words = self._words(plain)
+        for content, number in added:
+            token = content.encode()
+            words.append([SpelledWord(token, ((token, number),), known=True)])
+        flat = chain.from_iterable(words)
+        bounds = starts_of([*map(len, words)])
+        lookup = look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
+        if self._whole_words:
+            lookup = lookup._replace(pieces=None, spelled=None)
+        return lookup.of_texts(codes, offsets)
 
     def _cut(self, strings: Sequence[str], *, spans: bool = False) -> Pieces:
         """Return the pieces of each string. A string that the model rejects has no pieces."""
@@ -319,21 +278,6 @@ class HFWordTokenizer:
         ids = np.array(encoded.ids, np.int64)
         return Pieces(encoded.tokens, ids, offsets, encoded.offsets if spans else [])
 
-    def _known_words(self, plain: list[str], added: list[Added], cuts: Pieces) -> NDArray[np.bool_]:
-        starts, ends = cuts.offsets[:-1], cuts.offsets[1:]
-        before = starts_of(cuts.ids == self.unknown_id)
-        known: NDArray[np.bool_] = (before[ends] == before[starts]) & (ends > starts)
-        if self._whole_words and self._unknown_token is not None:
-            known |= np.array([word == self._unknown_token for word in plain], np.bool_)
-        if (
-            self._model_type == "BPE" and self.unknown_id < 0
-        ):  # BPE without an unknown token skips silently
-            bounds = pairwise(cuts.offsets.tolist())
-            pairs = zip(plain, bounds, strict=True)
-            whole = [self._join(cuts.pieces[a:b]) == word.encode() for word, (a, b) in pairs]
-            known &= np.array(whole, np.bool_)
-        return np.append(known, np.ones(len(added), np.bool_))
-
     def _join(self, pieces: Sequence[str]) -> bytes:
         """Return the text that BPE pieces spell. With byte fallback, ``<0x41>`` is the byte A."""
         model = self.document["model"]
@@ -347,22 +291,34 @@ class HFWordTokenizer:
             for piece in bare
         )
 
-    def _words(
-        self, text: str, cuts: Pieces, at: int, known: NDArray[np.bool_]
-    ) -> Iterator[SpelledWord]:
-        """Yield the words of a pre-token. A piece that begins with ``▁`` begins a new word."""
-        first, last = cuts.offsets[at : at + 2].tolist()
+    def _words(self, pretokens: list[str]) -> list[list[SpelledWord]]:
+        """Return the words of each pre-token. A piece that begins with ``▁`` begins a new word."""
         mark = self._mark or META
-        # If the model skips unknown characters, the position of a piece is uncertain.
-        certain = bool(known[at]) or self.unknown_id >= 0
-        inner = [i for i in range(first + 1, last) if certain and cuts.pieces[i].startswith(mark)]
-        for start, end in pairwise((first, *inner, last)):
-            begin = cuts.spans[start][0] if start > first else 0
-            stop = cuts.spans[end][0] if end < last else len(text)
-            ids = cuts.ids[start:end].tolist()
-            pieces = zip(map(str.encode, cuts.pieces[start:end]), ids, strict=True)
-            is_known = bool(known[at]) or (certain and self.unknown_id not in ids)
-            yield SpelledWord(self._readable(text[begin:stop]), tuple(pieces), is_known)
+        has_marks = self._mark is not None and not self._whole_words
+        joined = has_marks and any(mark in text[1:] for text in pretokens)
+        cuts = self._cut(pretokens, spans=joined)
+        entries = list(map(self._entry, cuts.pieces))
+        ids = cuts.ids.tolist()
+        rows = []
+        for text, (first, last) in zip(pretokens, pairwise(cuts.offsets.tolist()), strict=True):
+            known = first < last and self.unknown_id not in ids[first:last]
+            if self._whole_words and text == self._unknown_token:
+                known = True
+            if self._skips_silently and self._join(cuts.pieces[first:last]) != text.encode():
+                known = False
+            starts = [first]
+            # If the model skips unknown characters, the position of a piece is uncertain.
+            if joined and (known or self.unknown_id >= 0):
+                starts += [i for i in range(first + 1, last) if cuts.pieces[i].startswith(mark)]
+            words = []
+            for start, end in pairwise((*starts, last)):
+                begin = cuts.spans[start][0] if start > first else 0
+                stop = cuts.spans[end][0] if end < last else len(text)
+                is_known = known or (len(starts) > 1 and self.unknown_id not in ids[start:end])
+                pieces = tuple(zip(entries[start:end], ids[start:end], strict=True))
+                words.append(SpelledWord(self._readable(text[begin:stop]), pieces, is_known))
+            rows.append(words)
+        return rows
 
     def _entry(self, piece: str) -> bytes:
         return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
@@ -541,8 +497,8 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
         yield f"lower-case ({SENTENCES})"
     if added:
         shown = ", ".join(printable(token.encode("utf-8", "replace")) for token in list(added)[:3])
-        tokens = f"{len(added):,} added token" + "s" * (len(added) > 1)
-        yield f"keep {tokens} whole: {shown}" + ", ..." * (len(added) > 3)
+        more = ", ..." if len(added) > 3 else ""
+        yield f"keep {plural(len(added), 'added token', 'added tokens')} whole: {shown}{more}"
     for step in list_of_parts(document):
         yield from _describe_part(step)
     model = document["model"]
@@ -578,9 +534,11 @@ def _describe_part(step: Json) -> Iterator[str]:
             cut = ", split before each one" if step.get("split", True) else ""
             yield f"replace blanks by {mark}{put}{cut}"
         case "ByteLevel":
-            cut = "split into words with the preceding blank, " * step.get("use_regex", True)
-            put = "put a blank before the text, " * step.get("add_prefix_space", True)
-            yield f"{put}{cut}write every byte as a character"
+            put = ["put a blank before the text"] if step.get("add_prefix_space", True) else []
+            cut = (
+                ["split into words with the preceding blank"] if step.get("use_regex", True) else []
+            )
+            yield ", ".join((*put, *cut, "write every byte as a character"))
         case str(kind) if kind in PLAIN:
             yield PLAIN[kind]
         case kind:
@@ -601,5 +559,5 @@ def _scheme(step: Json) -> str:
 
 def _quote(value: object) -> str:
     text = str(value)
-    cut = text[:SHOWN] + "..." * (len(text) > SHOWN)
-    return repr(printable(cut.encode("utf-8", "replace")))
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return repr(printable(shown.encode("utf-8", "replace")))

@@ -187,6 +187,11 @@ class WordLookup(NamedTuple):
     unique: bool = False
     spelled: Spellings | None = None
 
+    def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> WordLookup:
+        """Combine the words of chunks into the words of texts, as :meth:`TokenCodes.of_texts`."""
+        tokens = TokenCodes(self.codes, self.offsets, self.distinct).of_texts(chunks, offsets)
+        return self._replace(codes=tokens.codes, offsets=tokens.offsets)
+
     def rows(self, items: Sequence[Item]) -> list[list[Item]]:
         """Return the words of each text as items. ``items``: one for each distinct word."""
         words = [items[code] for code in self.codes.tolist()]
@@ -263,25 +268,25 @@ def look_up_spelled(
     """
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
-    texts = string_array(word.text for word in places)
-    return spelled_lookup(TokenCodes(codes, offsets, texts), list(places), vocabulary, unknown)
-
-
-def spelled_lookup(
-    tokens: TokenCodes, distinct: Sequence[SpelledWord], vocabulary: Vocabulary, unknown: int
-) -> WordLookup:
-    single = [word.pieces[0] if len(word.pieces) == 1 else None for word in distinct]
-    positions = vocabulary.positions
-    counts = np.array([len(word.pieces) for word in distinct], np.int32)
+    distinct = list(places)
+    ids, positions = np.full((2, len(distinct)), -1, np.int64)
+    entries = vocabulary.positions
+    for at, word in enumerate(distinct):
+        if len(word.pieces) == 1:
+            piece, ids[at] = word.pieces[0]
+            if word.known:
+                positions[at] = entries.get(piece, -1)
     pieces = [piece for word in distinct for piece in word.pieces]
+    counts = np.array([len(word.pieces) for word in distinct], np.int32)
     return WordLookup(
-        *tokens,
+        codes,
+        offsets,
+        string_array(word.text for word in distinct),
         known=np.array([word.known for word in distinct], np.bool_),
-        ids=np.array([piece[1] if piece else -1 for piece in single], np.int64),
-        positions=np.array(
-            [positions.get(piece[0], -1) if piece else -1 for piece in single], np.int64
-        ),
+        ids=ids,
+        positions=positions,
         pieces=counts,
+        unique=len({word.text for word in distinct}) == len(distinct),
         spelled=Spellings(
             [piece for piece, _ in pieces],
             np.array([number != unknown for _, number in pieces], np.bool_),
@@ -355,7 +360,8 @@ class WordPieceTokenizer(RuleTokenizer):
             pieces, known = self._wordpiece.cut(word)
             known = known and all(number != unknown for _, number in pieces)
             words.append(SpelledWord(word, pieces, known))
-        return spelled_lookup(tokens, words, self._vocabulary, unknown)._replace(unique=True)
+        lookup = look_up_spelled(words, np.arange(len(words) + 1), self._vocabulary, unknown)
+        return lookup.of_texts(tokens.codes, tokens.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         return tuple(piece for piece, _ in self._wordpiece.cut(word)[0])
@@ -411,7 +417,8 @@ def keras_rule(settings: keras.Settings) -> Rule:
     if settings.char_level:
         return Rule((*steps, Characters()))
     split = settings.split.encode("utf-8", "ignore")
-    if filtered := settings.filters.encode("utf-8", "ignore").decode():
+    filtered = settings.filters.encode("utf-8", "ignore").decode()
+    if filtered:
         one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
         steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
     return Rule((*steps, SplitOn(split), DropEmpty()))

@@ -78,7 +78,7 @@ def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]
         return [], 0
     spans = [match.span() for match in regex.finditer(SURFACE, line)]
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
-    parts: list[tuple[int, int, bool]] = []  # first surface word, the one behind the last, known
+    runs: list[tuple[int, int, bool]] = []  # first surface word, the one behind the last, known
     missing = lost = 0
     places = [*find_in_order(line, [word for word, _ in words]), (len(line), len(line))]
     for (_, known), place in zip([*words, ("", True)], places, strict=True):
@@ -86,14 +86,14 @@ def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]
             missing += not known
             continue
         first, behind = bisect_right(ends, place[0]), bisect_left(starts, place[1])
-        done = parts[-1][1] if parts else 0
+        done = runs[-1][1] if runs else 0
         if missing:
             between = range(done, first)
             wordy = [at for at in between if any(map(str.isalnum, line[slice(*spans[at])]))]
-            parts += [(at, at + 1, False) for at in wordy or between]
+            runs += [(at, at + 1, False) for at in wordy or between]
             missing, lost = 0, lost + (0 if between else missing)
         before = known
         if first < done:  # it shares a surface word with the word before
-            first, _, before = parts.pop()
-        parts.append((first, max(behind, done), known and before))
-    return [(starts[a], ends[b - 1]) for a, b, known in parts if a < b and not known], lost
+            first, _, before = runs.pop()
+        runs.append((first, max(behind, done), known and before))
+    return [(starts[a], ends[b - 1]) for a, b, known in runs if a < b and not known], lost

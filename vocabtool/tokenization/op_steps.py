@@ -269,7 +269,8 @@ def _replace(op: TracePoint, pattern: bytes, rewrite: bytes) -> Step:
     if not op.flag(b"replace_global", True):
         raise op.refuse("it replaces only the first match")
     step = text_steps.RegexReplace(op.pattern(pattern), op.pattern(rewrite))
-    if fault := text_steps.regex_fault(step.pattern, step.rewrite):
+    fault = text_steps.regex_fault(step.pattern, step.rewrite)
+    if fault is not None:
         raise op.refuse(fault)
     return step
 

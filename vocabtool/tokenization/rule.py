@@ -242,10 +242,10 @@ class Matches(SplitStep):
             values, pattern=self.pattern, replacement=rf"{separator}\0{separator}"
         )
         lists = pc.split_pattern(separated, separator)
-        offsets, parts = list_offsets(lists), lists.flatten()
-        place = np.arange(len(parts)) - np.repeat(offsets[:-1], np.diff(offsets))
-        is_match = is_filled(parts) & (place % 2 == 1)  # matches are between pairs of separators
-        return parts.filter(pa.array(is_match)), starts_of(is_match)[offsets]
+        offsets, strings = list_offsets(lists), lists.flatten()
+        place = np.arange(len(strings)) - np.repeat(offsets[:-1], np.diff(offsets))
+        is_match = is_filled(strings) & (place % 2 == 1)  # matches are between pairs of separators
+        return strings.filter(pa.array(is_match)), starts_of(is_match)[offsets]
 
     def describe(self) -> str:
         return f"each match of {self.pattern!r} is a word"

@@ -118,12 +118,12 @@ class SplitWhitespace(SplitStep):
 
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         lists = pc.ascii_split_whitespace(values)
-        parts, offsets = lists.flatten(), list_offsets(lists)
-        filled = is_filled(parts)
+        words, offsets = lists.flatten(), list_offsets(lists)
+        filled = is_filled(words)
         if filled.all():
-            return parts, offsets
+            return words, offsets
         # Drop the empty string of leading or trailing whitespace.
-        return parts.filter(filled), starts_of(filled)[offsets]
+        return words.filter(filled), starts_of(filled)[offsets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +179,9 @@ class Join(ChangeStep):
         return joined.view(pa.string())
 
     def describe(self) -> str:
-        parts = [f"put {quote(self.before)} before"] if self.before else []
-        parts += [f"put {quote(self.after)} after"] if self.after else []
-        return " and ".join(parts) or "join with nothing"
+        additions = [f"put {quote(self.before)} before"] if self.before else []
+        additions += [f"put {quote(self.after)} after"] if self.after else []
+        return " and ".join(additions) or "join with nothing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,9 +262,9 @@ class SplitStep(Step):
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         """Return the parts of all strings, and offsets of shape (len(values) + 1,)."""
         encoded = values.view(pa.binary()).dictionary_encode()
-        parts = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
-        flat = pa.array(list(chain.from_iterable(parts)), pa.binary())
-        offsets = pa.array(starts_of(list(map(len, parts))), pa.int32())
+        splits = [self.split(entry) for entry in as_bytes(encoded.dictionary)]
+        flat = pa.array(list(chain.from_iterable(splits)), pa.binary())
+        offsets = pa.array(starts_of(list(map(len, splits))), pa.int32())
         lists = pa.ListArray.from_arrays(offsets, flat).take(encoded.indices)
         return lists.flatten().view(pa.string()), list_offsets(lists)
 

@@ -39,7 +39,7 @@ from vocabtool.formats.encoder_files import (
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, SentencePieceTokenizer, WordLookup
-from vocabtool.tokenization.text_arrays import Integers, starts_of, texts_array
+from vocabtool.tokenization.text_arrays import Integers, as_bytes, starts_of, texts_array
 from vocabtool.tokenization.words import Words
 
 GIVEN: Final = "--limit"
@@ -50,7 +50,7 @@ LIKE_ROBERTA: Final = (
     *("mpnet", "longformer", "esm", "ibert", "data2vec-text", "layoutlmv3", "lilt", "luke"),
     "markuplm",
 )
-MAX_CACHED: Final = 1 << 18  # parts of texts whose tokens are counted once
+MAX_CACHED: Final = 1 << 18  # chunks of texts whose tokens are counted once
 PADDING: Final = 1  # pad_token_id of these models, if the file does not state it
 
 Limit = tuple[int, str]  # a number of tokens, and the file and the name of the setting
@@ -254,13 +254,13 @@ class CountTokens:
         if divided is None:
             return self._count(array)
         chunks, offsets = divided
-        parts, cached = chunks.view(pa.binary()).to_pylist(), self._cached
-        if new := [part for part in dict.fromkeys(parts) if part not in cached]:
-            if len(cached) > MAX_CACHED:
-                cached.clear()
-                new = [*dict.fromkeys(parts)]
+        of_texts, cached = as_bytes(chunks), self._cached
+        if len(cached) > MAX_CACHED:
+            cached.clear()
+        new = [chunk for chunk in dict.fromkeys(of_texts) if chunk not in cached]
+        if new:
             cached.update(zip(new, self._count(texts_array(new)), strict=True))
-        counts = np.fromiter(map(cached.__getitem__, parts), np.int64, len(parts))
+        counts = np.fromiter(map(cached.__getitem__, of_texts), np.int64, len(of_texts))
         ends: list[int] = np.diff(starts_of(counts)[offsets]).tolist()
         return ends
 
@@ -277,5 +277,6 @@ def cut_note(
     longer = f"longer than the {plural(most, unit, f'{unit}s')} that the model reads"
     if not documents:
         return f"no document is {longer}"
-    are, about = plural(documents, "document is", "documents are"), "about " * estimated
-    return f"{are} {longer}: {about}{plural(tokens, f'{unit} is', f'{unit}s are')} cut off"
+    are = plural(documents, "document is", "documents are")
+    lost = plural(tokens, f"{unit} is", f"{unit}s are")
+    return f"{are} {longer}: {'about ' if estimated else ''}{lost} cut off"

@@ -347,7 +347,8 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
         for token, number in zip(vocabulary.stored, numbers, strict=True)
         if token
     }
-    if missing := sum(character not in ids for character in ALPHABET):
+    missing = sum(character not in ids for character in ALPHABET)
+    if missing:
         raise VocabtoolError(
             f"{vocabulary.name}: not ranks of tiktoken, because {missing:,} of the 256 "
             "byte values are not entries"
