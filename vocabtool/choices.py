@@ -1,8 +1,68 @@
-"""Choices and defaults shared by the library and the command line. Imports nothing heavy."""
+"""Choices and defaults shared by the library and the command line. Imports nothing heavy.
+
+An option is a field of a dataclass that :func:`option` makes. The command line, the server, and the
+checks and docstring of the dataclass are derived from the field.
+"""
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from dataclasses import dataclass, field, fields
+from inspect import cleandoc
+from types import UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+Kind = TypeVar("Kind", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What an option is, besides its name, its type and its default.
+
+    - ``help``: a text for people. ``if_none``: what the default ``None`` means.
+    - ``least``, ``most``: the range of a number, both ends included.
+    - ``flags``: its names on the command line; empty for ``--NAME``. ``metavar``: how the help of
+      the command line calls the value.
+    - ``repeated``: whether the command line takes it several times, for a list of values.
+    """
+
+    help: str
+    if_none: str = ""
+    least: float | None = None
+    most: float | None = None
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    repeated: bool = False
+
+    @property
+    def full_help(self) -> str:
+        """The help, with the meaning of ``None``."""
+        return f"{self.help} [default: {self.if_none}]" if self.if_none else self.help
+
+
+def option(default: Any, text: str, **more: Any) -> Any:
+    """Return a field of a dataclass. ``text``, ``more``: ``help`` and others of :class:`Option`."""
+    return field(default=default, metadata={"option": Option(text, **more)})
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """Return the options among the fields of a dataclass."""
+    return {
+        each.name: each.metadata["option"] for each in fields(kind) if "option" in each.metadata
+    }
+
+
+def choices_in(hint: Any) -> tuple[str, ...]:
+    """Return the choices of a ``Literal``, or of a ``Literal | None``; empty for other types."""
+    members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return next((get_args(member) for member in members if get_origin(member) is Literal), ())
+
+
+def documented(kind: Kind) -> Kind:
+    """Add the helps of a dataclass's options to its docstring."""
+    lines = [f"- ``{name}``: {option.full_help}" for name, option in options_of(kind).items()]
+    kind.__doc__ = "\n".join([cleandoc(kind.__doc__ or ""), "", *lines])
+    return kind
+
 
 # Word splitting and masking.
 RuleName = Literal["whitespace", "lower", "keras", "ptb", "words"]
@@ -70,7 +130,6 @@ RERANK_DEPTH: Final = 50  # hits that are put into another order
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
 Phrases = Literal["required", "preferred"]
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
-PHRASES: Final[tuple[Phrases, ...]] = get_args(Phrases)
 
 # Serving.
 Access = Literal["read", "write"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 from tests.cli.running import errors, output
 from vocabtool import Index
+from vocabtool.cli.search import search_command
+from vocabtool.search.settings import SearchArguments, Settings
 
 
 def search(index: Index, *arguments: str, **options: Any) -> str:
@@ -95,10 +97,19 @@ def test_groups_are_told(of_years: Index) -> None:
         (["red", "-k", "3", "kettle"], "QUERY is one argument; put it in quotes: 'red kettle'"),
         (["zebra", "--sort", "month"], "sort: no field 'month'"),
         (["--facets", "year,month"], "facets: no field 'month'"),
-        (["-", "--offset", "3"], "--offset is for one QUERY, not for several on standard input"),
     ],
 )
 def test_wrong_arguments(options: list[str], message: str, of_years: Index) -> None:
     """A missing query, several arguments, unknown fields, and what is for one query."""
     told = errors("search", of_years.path, *options, code=2)
     assert message in " ".join(told.split())
+
+
+def test_each_option_of_a_search_is_described_once() -> None:
+    """The keywords of Python and the options of the command are the fields of ``Settings``."""
+    hints = get_type_hints(Settings)
+    assert get_type_hints(SearchArguments) == hints
+    of_command = {option.name: option.opts for option in search_command.params}
+    assert set(hints) - set(of_command) == {"identifier", "rerank_depth"}
+    assert of_command["group_by"] == ["--group-by"]
+    assert of_command["a"] == ["-a", "--weight"]

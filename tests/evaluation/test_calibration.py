@@ -328,7 +328,7 @@ def test_a_ranking_is_that_of_a_search_with_its_weight(
     copy = None if row is None else copy_of(DOCS[row].text, DOCS[row].vector, row)
     legs = score_legs(CORPUS, words, query, copy=copy)
     for a in WEIGHTS:
-        hits = search(CORPUS, words, query, settings=Settings(a=a), k=10)
+        hits = search(CORPUS, words, query, settings=Settings(a=a, k=10))
         assert CORPUS.ids(legs.ranking(a)) == [hit.id for hit in hits]
 
 

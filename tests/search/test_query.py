@@ -149,7 +149,9 @@ def test_models_of_pieces_have_no_m_and_a_smaller_a() -> None:
     """A code in three pieces or more counts as unknown for the guarantee; two are known."""
     docs = [Doc("right", "one SKU-48007-H there", (-1, 0)), Doc("other", "love", (1, 0))]
     east = np.array([1, 0], np.float32)
-    hits = search(SmallCorpus(docs, Pieces(4)), "love SKU-48007-H", east, explain=True)
+    hits = search(
+        SmallCorpus(docs, Pieces(4)), "love SKU-48007-H", east, settings=Settings(explain=True)
+    )
     assert (hits.query.a, hits.query.m, hits.query.weight) == (0.4, 0, 0.4)
     assert [word.pieces for word in hits.query.words] == [1, 3]
     assert (hits[0].id, hits[0].tier) == ("right", 1)

@@ -44,7 +44,7 @@ QUERY = np.array([1, 0.5], np.float32)
 
 
 def found(corpus: SmallCorpus, text: str, k: int, **settings: Any) -> Hits:
-    return search(corpus, text, QUERY, k=k, settings=Settings(**settings))
+    return search(corpus, text, QUERY, settings=Settings(k=k, **settings))
 
 
 def holds(doc: Doc, text: str) -> bool:
@@ -100,7 +100,7 @@ def test_within_a_tier_scores_never_rise(
     keys = [(-hit.tier, -hit.score, hit.id) for hit in hits]
     assert keys == sorted(keys)
     assert len({hit.id for hit in hits}) == len(hits) <= k
-    told = search(corpus, text, QUERY, k=k, settings=Settings(**chosen), explain=True)
+    told = search(corpus, text, QUERY, settings=Settings(k=k, explain=True, **chosen))
     assert [(-hit.tier, -hit.score, hit.id) for hit in told] == keys
     assert all(hit.explanation is not None for hit in told)
     # where the legs' lists are as long as the corpus
@@ -206,8 +206,8 @@ plain_texts = st.lists(st.sampled_from(["cat", "dog", "love", "xapian", "zebra",
 def test_each_fusion_equals_its_formula_by_hand(docs: list[Doc], text: str, fusion: Fusion) -> None:
     """Every document of either leg, with the score that a person computes."""
     corpus = SmallCorpus(docs, KNOWN, dim=DIM)
-    settings = Settings(fusion=fusion)
-    hits = search(corpus, text, QUERY, k=20, settings=settings, explain=True, is_own=True)
+    settings = Settings(k=20, fusion=fusion, explain=True)
+    hits = search(corpus, text, QUERY, settings=settings, is_own=True)
     expected = by_hand(docs, corpus, text, fusion)
     sums = {id_: sum(parts) for id_, parts in expected.items()}
     assert {hit.id: hit.score for hit in hits} == pytest.approx(sums, abs=3e-6)

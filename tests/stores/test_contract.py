@@ -34,7 +34,7 @@ from vocabtool.errors import FolderNotEmpty, InvalidCondition, NotFound, Vocabto
 from vocabtool.index.index import Index
 from vocabtool.keywords.bm25 import stored_length
 from vocabtool.search.hits import Explanation, Hit, Hits
-from vocabtool.search.search import BY_CHANCE, Arrangement, find_similar, search
+from vocabtool.search.search import BY_CHANCE, find_similar, search
 from vocabtool.search.settings import Settings
 
 NUMBERS: Final = count()
@@ -536,19 +536,10 @@ def _expect(
     small: SmallCorpus,
     text: str | None,
     vector: NDArray[np.float32] | None,
-    *,
-    k: int = 30,
-    where: str | None = None,
-    explain: bool = False,
-    sort: Any = (),
-    facets: Any = (),
-    group_by: str | None = None,
-    **settings: Any,
+    **asked: Any,
 ) -> Hits:
-    arranged = Arrangement.of(sort, facets, 0, group_by)
-    asked: Any = {"k": k, "where": where, "explain": explain, "arrangement": arranged}
-    asked["is_own"] = vector is not None
-    return search(small, text, vector, settings=Settings(**settings), **asked)
+    settings = Settings(**{"k": 30, **asked})
+    return search(small, text, vector, settings=settings, is_own=vector is not None)
 
 
 def _agree(

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import click
 
-from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting
+from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting, choices_in, options_of
 from vocabtool.documents.options import Format, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 
@@ -48,6 +49,38 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
         return decorated
 
     return decorate
+
+
+def option_of(kind: type, name: str) -> Decorator:
+    """Return the option of the command line for an option of a dataclass, which says all of it."""
+    about = options_of(kind)[name]
+    default = next(field.default for field in fields(kind) if field.name == name)
+    hint: Any = get_type_hints(kind)[name]
+    flag = f"--{name.replace('_', '-')}"
+    if hint is bool:
+        both = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
+        return click.option(
+            both, is_flag=True, default=default, show_default=default, help=about.full_help
+        )
+    members = get_args(hint) or (hint,)
+    value_type: Any = str
+    if default == () and not about.repeated:
+        default = ""
+    if choices := choices_in(hint):
+        value_type = click.Choice(choices)
+    elif int in members:
+        value_type = click.IntRange(about.least, about.most)
+    elif float in members:
+        value_type = click.FloatRange(about.least, about.most)
+    return click.option(
+        *(*about.flags, name) if about.flags else (flag,),
+        type=value_type,
+        default=default,
+        show_default=default not in (None, "", ()),
+        metavar=about.metavar,
+        multiple=about.repeated,
+        help=about.full_help,
+    )
 
 
 def default_option(*names: str, default: object, **attributes: Any) -> Decorator:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.choices import CALIBRATION_SAMPLE, FUSIONS, PHRASES, SELF_CHECK_SAMPLE
+from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather
+from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather, option_of
+from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 
 if TYPE_CHECKING:
@@ -23,121 +24,32 @@ PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
-WHERE: Final = (
-    "Condition on fields, such as: year >= 2020 and lang = 'en'. `tags contains 'x'`: the list "
-    "tags has the element 'x', or the text tags has the substring 'x'."
-)
-ARRANGEMENT = gather(
-    "arrangement",
-    click.option(
-        "--sort",
-        metavar="FIELD[:desc]",
-        multiple=True,
-        help="Order the candidates by this kept field, not by score. May be repeated: the next "
-        "field orders documents with equal values. Documents without the field come last.",
-    ),
-    click.option(
-        "--facets",
-        metavar="FIELD,...",
-        default="",
-        help="Count the values of these kept fields in the documents that satisfy --where and "
-        "contain a word of QUERY.",
-    ),
-    options.default_option(
-        "--offset",
-        type=click.IntRange(0),
-        default=0,
-        help="Number of hits before the first one that is shown. --depth limits how many there "
-        "are.",
-    ),
-    click.option(
-        "--group-by",
-        metavar="FIELD",
-        help="Show only the best document with each value of this kept field, and count the "
-        "others. -k is then the number of values.",
-    ),
-)
-K = options.default_option("-k", type=click.IntRange(1), default=10, help="Number of hits.")
-CONDITION = click.option("--where", metavar="CONDITION", help=WHERE)
-EXPLAIN = click.option(
-    "--explain", is_flag=True, help="Explain each hit and the weight of each word."
-)
-RERANK = click.option(
-    "--rerank",
-    metavar="MODEL",
-    help="Cross-encoder that ranks the first 50 hits again: a folder or name of "
-    "sentence-transformers, or python:MODULE:NAME.",
-)
+RERANK = option_of(Settings, "rerank")
 PAGE = options.file_option("--html", help="Also write an HTML page. Sets --explain.")
-SETTINGS = gather(
-    "settings",
-    options.default_option(
-        "--fusion",
-        type=click.Choice(FUSIONS),
-        default="coverage",
-        help="How vector and keyword hits are combined.",
-    ),
-    click.option(
-        "-a",
-        "--weight",
-        "a",
-        type=click.FloatRange(0, 1),
-        help="Weight of keyword search; that of vector search is 1 - A. [default: as calibrated, "
-        "else 0.5, or 0.4 for models of subword pieces]",
-    ),
-    click.option(
-        "--depth",
-        type=click.IntRange(1, 1_000_000),
-        default=None,
-        help="Number of candidates from vector search, and from keyword search. [default: 100, or "
-        "all documents if there are at most 2,000]",
-    ),
-    options.default_option(
-        "--guarantee/--no-guarantee",
-        default=True,
-        help="Rank documents that contain an identifier of the query above all others.",
-    ),
-    options.default_option(
-        "--phrases",
-        type=click.Choice(PHRASES),
-        default="required",
-        help="Whether a document must contain the quoted phrases of the query.",
-    ),
-    click.option(
-        "--literal",
-        is_flag=True,
-        help="Take -, OR, FIELD: and brackets in QUERY as text, not as operators.",
-    ),
-    RERANK,
-)
+OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that are none of the command line
 
 
 @click.command("search", context_settings={"allow_extra_args": True})
 @DIR
 @click.argument("query", metavar="[QUERY]", required=False)
 @INDEX_MODEL
-@K
-@CONDITION
 @click.option(
     "--vector",
     metavar="FILE[#N]",
     help="The vector of QUERY, if your own model makes the vectors: a .npy or .parquet file with "
     "one row. FILE#N: row N of a file with several rows, counted from 0.",
 )
-@EXPLAIN
-@ARRANGEMENT
-@SETTINGS
+@gather(
+    "settings",
+    *(option_of(Settings, name) for name in options_of(Settings) if name not in OF_PYTHON),
+)
 @PAGE
 @format_option("json: one object for each query.")
 def search_command(
     folder: str,
     query: str | None,
     model: dict[str, Any],
-    k: int,
-    where: str | None,
     vector: str | None,
-    explain: bool,
-    arrangement: dict[str, Any],
     settings: dict[str, Any],
     html: str | None,
     report_format: Literal["text", "json"],
@@ -155,26 +67,31 @@ def search_command(
     if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
-    if query is None and not any((vector, where, arrangement["sort"], arrangement["facets"])):
+    if query is None and not (
+        vector or any(settings[name] for name in ("where", "sort", "facets"))
+    ):
         raise click.UsageError(
             "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
         )
     output.check_files(STDIN, html, None)
-    for name, value in {"offset": arrangement["offset"], "html": html, "vector": vector}.items():
+    for name, value in {"html": html, "vector": vector}.items():
         if value and query == STDIN:
             raise click.UsageError(f"--{name} is for one QUERY, not for several on standard input")
-    explain = explain or html is not None
+    if html is not None:
+        settings["explain"] = True
     with output.usage_errors():
         index = open_index(folder, model)
-        request = {"k": k, "where": where, "explain": explain, **arrangement, **settings}
-        if vector is not None:
-            request["vector"] = vector
-        elif query is not None and not index.can_encode and settings["fusion"] not in PURE:
+        if (
+            vector is None
+            and query is not None
+            and not index.can_encode
+            and settings["fusion"] not in PURE
+        ):
             tell(
                 f"{index.name}: created without a model; queries are searched by their words only. "
                 "To search by vectors too, pass --vector FILE or --model"
             )
-        for hits in _answers(index, query, request):
+        for hits in _answers(index, query, vector, settings):
             report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
                 output.show_report(report, report_format, html)
@@ -188,8 +105,8 @@ def search_command(
 @click.command("similar")
 @DIR
 @click.argument("id_", metavar="ID")
-@K
-@CONDITION
+@option_of(Settings, "k")
+@option_of(Settings, "where")
 @format_option()
 def similar_command(
     folder: str, id_: str, k: int, where: str | None, report_format: Literal["text", "json"]
@@ -206,18 +123,19 @@ def similar_command(
         output.show_report(hits_report(hits, one_of_many=True), report_format)
 
 
-def _answers(index: Index, query: str | None, request: dict[str, Any]) -> Iterator[Hits]:
+def _answers(
+    index: Index, query: str | None, vector: str | None, settings: dict[str, Any]
+) -> Iterator[Hits]:
     if query != STDIN:
-        yield index.search(query, **request)
+        yield index.search(query, vector=vector, **settings)
         return
     from vocabtool.system.parallel import in_batches
 
-    del request["offset"]
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     count = 0
     for batch in in_batches(lines, BATCH_QUERIES):
-        yield from index.search_many(batch, **request)
+        yield from index.search_many(batch, **settings)
         count += len(batch)
     output.refuse_nothing(count, (STDIN,), "query")
 

@@ -57,15 +57,14 @@ from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
-from vocabtool.search.search import Arrangement, find_similar, search
-from vocabtool.search.settings import Calibration, Settings
+from vocabtool.search.search import find_similar, search
+from vocabtool.search.settings import Calibration, SearchArguments, Settings
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
 from vocabtool.system.own_files import lock_folder, telling_full_disk
 from vocabtool.tokenization.words import GivenWords
 
-ARGUMENTS: Final = ("k", "vector", "where", "explain", "sort", "facets", "offset", "group_by")
-CHOICES: Final = tuple(each.name for each in fields(Settings))
+OPTIONS: Final = tuple(field.name for field in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 AS_COMMITTED: Final = "nothing was changed since the last commit"
 NO_VECTORS: Final = (
@@ -646,41 +645,26 @@ class Index:
         self,
         text: str | None = None,
         *,
-        k: int = 10,
         vector: NDArray[Any] | Sequence[float] | str | Path | None = None,
-        where: str | None = None,
-        explain: bool = False,
-        sort: str | Sequence[str] = (),
-        facets: str | Sequence[str] = (),
-        offset: int = 0,
-        group_by: str | None = None,
-        **settings: Any,
+        **options: Unpack[SearchArguments],
     ) -> Hits:
-        """Return the best ``k`` documents for a query.
+        """Return the best documents for a query.
 
         - ``text``: the query. Its operators are described in ``search/query.py``. Without
           ``text`` and ``vector``, pass ``where``, ``sort`` or ``facets``: then the documents that
           satisfy ``where`` are listed, by default in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy
           or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
-        - ``where``: a condition on fields, for example ``year >= 2020 and lang = 'en'``.
-        - ``explain``: whether to explain the query and the hits.
-        - ``sort``: kept fields by which the candidates are sorted, such as ``"year:desc"``.
-          Documents without the field come last. Equal values are sorted by score.
-        - ``facets``: kept fields whose values are counted: ``"lang,year"`` or a sequence. The
-          counted documents satisfy ``where`` and contain a word of the query.
-        - ``offset``: number of hits before the page. Pages consist of the candidates of one search:
-          a larger ``depth`` of the settings makes more pages.
-        - ``group_by``: a kept field. Of all documents with the same value, only the best one is a
-          hit; ``k`` is the number of values. :attr:`Hit.further` counts the other candidates.
-        - ``settings``: fields of :class:`~vocabtool.search.settings.Settings`, such as
+        - ``options``: fields of :class:`~vocabtool.search.settings.Settings`, such as ``k=5``,
+          ``where="year >= 2020"``, ``sort="year:desc"``, ``facets="lang,year"`` or
           ``fusion="rrf"``.
 
         Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
         unknown arguments.
         """
         dim = self._snapshot.manifest.configuration.dim
-        if vector is None and text is None and not (where or sort or facets):
+        is_list = text is None and vector is None
+        if is_list and not any(options.get(name) for name in ("where", "sort", "facets")):
             raise ValueError(
                 "search needs a text, a vector, 'where', 'sort' or 'facets'; got none of them"
             )
@@ -690,9 +674,7 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        arrangement = Arrangement.of(sort, facets, offset, group_by)
-        more = {"k": k, "where": where, "explain": explain}
-        return self._search(self._snapshot, [text], vector, 1, settings, arrangement, **more)[0]
+        return self._search(self._snapshot, [text], vector, 1, options)[0]
 
     @check_arguments
     def search_many(
@@ -701,13 +683,7 @@ class Index:
         *,
         vectors: NDArray[Any] | Sequence[Any] | None = None,
         threads: int | None = None,
-        k: int = 10,
-        where: str | None = None,
-        explain: bool = False,
-        sort: str | Sequence[str] = (),
-        facets: str | Sequence[str] = (),
-        group_by: str | None = None,
-        **settings: Any,
+        **options: Unpack[SearchArguments],
     ) -> list[Hits]:
         """Return the result of :meth:`search` for each of several queries, in their order.
 
@@ -718,9 +694,7 @@ class Index:
         snapshot = self._snapshot
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
-        arrangement = Arrangement.of(sort, facets, 0, group_by)
-        more = {"k": k, "where": where, "explain": explain}
-        return self._search(snapshot, texts, vectors, threads, settings, arrangement, **more)
+        return self._search(snapshot, texts, vectors, threads, options)
 
     def _search(
         self,
@@ -728,20 +702,18 @@ class Index:
         texts: Sequence[str | None],
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
-        settings: Mapping[str, Any],
-        arrangement: Arrangement,
-        **more: Any,
+        options: SearchArguments,
     ) -> list[Hits]:
-        for name in settings:
-            if name not in CHOICES:
-                there = ", ".join((*ARGUMENTS, *CHOICES))
+        for name in options:
+            if name not in OPTIONS:
+                there = ", ".join(("vector", *OPTIONS))
                 raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         began = perf_counter()
         manifest = snapshot.manifest
         held = manifest.configuration
-        if settings.get("a") is None and manifest.calibration is not None:
-            settings = {**settings, "a": manifest.calibration.a}
-        chosen = Settings(**settings)
+        if options.get("a") is None and manifest.calibration is not None:
+            options = {**options, "a": manifest.calibration.a}
+        settings = Settings(**options)
         made: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
@@ -749,10 +721,10 @@ class Index:
             if made.shape != (len(texts), held.dim):
                 wanted = f"shape ({len(texts)}, {held.dim})"
                 raise ValueError(f"vectors must have {wanted}, got {made.shape}")
-        elif texts != [None] and chosen.fusion != "keyword" and self._model.can_encode:
+        elif texts != [None] and settings.fusion != "keyword" and self._model.can_encode:
             encoder = self._model.encoder
             assert encoder is not None  # noqa: S101 - it can encode
-            read = [understand(snapshot, text or "", chosen.literal) for text in texts]
+            read = [understand(snapshot, text or "", settings.literal) for text in texts]
             has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
             asked = [for_vector for *_, for_vector in compress(read, has_words)]
             encoded = iter(encoder.encode_queries(asked) if asked else ())
@@ -769,11 +741,9 @@ class Index:
                 snapshot,
                 text,
                 vector,
-                settings=chosen,
+                settings=settings,
                 chance=chance,
-                arrangement=arrangement,
                 is_own=given is not None,
-                **more,
             )
             seconds = {"encode": encoding, "search": perf_counter() - start}
             return replace(hits, seconds=seconds)

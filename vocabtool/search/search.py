@@ -34,7 +34,7 @@ MAX_VALUES: Final = 20  # of a field in a facet
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrangement:
-    """The arguments of ``Index.search`` for sorting, facets, pages and groups, parsed.
+    """The options of a search for sorting, facets, pages and groups, parsed.
 
     ``sort``: the keys, the most important one first: (field, whether its values fall). ``offset``:
     number of hits before the page.
@@ -46,21 +46,9 @@ class Arrangement:
     group_by: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        sort: str | Sequence[str],
-        facets: str | Sequence[str],
-        offset: int,
-        group_by: str | None,
-    ) -> Arrangement:
-        """Parse arguments of ``Index.search``.
-
-        ``sort``: one key or a list of keys: ``FIELD``, ``FIELD:asc`` or ``FIELD:desc``. ``facets``:
-        a list of field names, or one string such as ``"A,B"``. Raises ``ValueError`` for a negative
-        offset.
-        """
-        if offset < 0:
-            raise ValueError(f"offset must be at least 0, got {offset}")
+    def of(cls, settings: Settings) -> Arrangement:
+        """Parse the options ``sort`` and ``facets`` of a search."""
+        sort, facets = settings.sort, settings.facets
         keys = []
         for text in [sort] if isinstance(sort, str) else sort:
             name = text.removesuffix(":desc")
@@ -68,7 +56,12 @@ class Arrangement:
             keys.append((name if falling else text.removesuffix(":asc"), falling))
         names = facets.split(",") if isinstance(facets, str) else facets
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-        return cls(sort=tuple(keys), facets=counted, offset=offset, group_by=group_by)
+        return cls(
+            sort=tuple(keys),
+            facets=counted,
+            offset=settings.offset,
+            group_by=settings.group_by,
+        )
 
     def check_fields(self, store: Store) -> None:
         """Raise ``ValueError`` if the arrangement names a field that the index does not keep."""
@@ -114,9 +107,6 @@ class Arrangement:
             places = order[first[by_place]][self.offset : end]
             further = (counts[by_place] - 1)[self.offset : end].tolist()
         return places, further, total
-
-
-BY_SCORE: Final = Arrangement()
 
 
 def count_facets(
@@ -177,32 +167,27 @@ def search(
     text: str | None,
     vector: Vectors | None,
     *,
-    k: int = 10,
     settings: Settings = DEFAULTS,
-    where: str | None = None,
-    explain: bool = False,
     chance: float | None = None,
-    arrangement: Arrangement = BY_SCORE,
     without: int | None = None,
     is_own: bool = False,
 ) -> Hits:
-    """Return the best ``k`` documents of an index for a query.
+    """Return the best documents of an index for a query.
 
     - ``text``: ``None`` to search by vector only.
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
-    - ``where``: a condition on fields. If there is neither a vector nor a text, all documents that
-      satisfy the condition are listed.
+      If there is neither a vector nor a text, all documents that satisfy the condition are listed.
     - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
       document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
     - ``is_own``: whether the vector does not come from the words of ``text``. Otherwise it is not
       used if the model knows no word of the query.
 
-    The order is by tier, score and id, unless ``arrangement`` or ``settings`` change it. Raises
-    ``ValueError`` for invalid arguments.
+    The order is by tier, score and id, unless ``settings`` change it. Raises ``ValueError`` for
+    invalid arguments.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    k, where, explain = settings.k, settings.where, settings.explain
+    arrangement = Arrangement.of(settings)
     query = parse_query(store, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
     only_operators = bool(query.operators) and not query.searched
@@ -220,7 +205,7 @@ def search(
     arrangement.check_fields(store)
     facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
     if is_list:
-        return _list_documents(store, arrangement, query, settings, allowed, k, facets, facet_notes)
+        return _list_documents(store, arrangement, query, settings, allowed, facets, facet_notes)
     used = vector if has_vector and settings.fusion != "keyword" else None
     candidates, tiers = store.legs(query, used, limit, allowed)
     is_restricted = where is not None or bool(query.required or query.operators)
@@ -277,12 +262,11 @@ def _list_documents(
     query: Query,
     settings: Settings,
     allowed: Selection,
-    k: int,
     facets: Mapping[str, tuple[ValueCount, ...]],
     notes: Sequence[str],
 ) -> Hits:
     rows = store.in_order(allowed)
-    places, further, total = arrangement.page(store, rows, k, len(rows))
+    places, further, total = arrangement.page(store, rows, settings.k, len(rows))
     documents = store.documents.fetch_documents(rows[places])
     hits = tuple(
         Hit(document.id, document.text, document.fields, 0.0, 0, further=more)
@@ -446,10 +430,7 @@ def find_similar(
         store,
         " ".join(words) or None,
         store.vectors.take(rows)[0],
-        k=k,
-        settings=Settings(a=a, guarantee=False, literal=True),
-        where=where,
-        explain=explain,
+        settings=Settings(k=k, a=a, where=where, explain=explain, guarantee=False, literal=True),
         without=row,
         is_own=True,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
-from vocabtool.choices import FUSIONS, PHRASES, RERANK_DEPTH, Fusion, Phrases
+from vocabtool.choices import RERANK_DEPTH, Fusion, Phrases, documented, option
+from vocabtool.system.arguments import check_options
 
 Predicate = Callable[[str], bool]
 
@@ -34,57 +34,115 @@ class Reranker(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+class SearchArguments(TypedDict, total=False):
+    """The fields of :class:`Settings` as keyword arguments."""
+
+    k: int
+    where: str | None
+    explain: bool
+    sort: str | Sequence[str]
+    facets: str | Sequence[str]
+    offset: int
+    group_by: str | None
+    fusion: Fusion
+    a: float | None
+    depth: int | None
+    guarantee: bool
+    identifier: str | None
+    phrases: Phrases
+    literal: bool
+    rerank: str | Path | Reranker | None
+    rerank_depth: int
+
+
+@documented
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Options of vector search, keyword search and their fusion.
+    """Options of a search. Raises ``ValueError`` for invalid values."""
 
-    - ``a``: the weight of keyword search, 0 to 1. ``None``: the calibrated weight of the index;
-      without calibration, 0.5, or 0.4 for models with subword pieces.
-    - ``depth``: the number of candidates of vector search and of keyword search. ``None``: 100, or
-      all rows if there are at most 2,000.
-    - ``guarantee``: whether documents with an identifier of the query are ranked first. A code such
-      as ``SKU-48`` is an identifier only if the model does not know it. A name such as ``foo_bar``
-      always is an identifier.
-    - ``identifier``: a regular expression that matches the whole of a word that looks like an
-      identifier. ``None``: :func:`~vocabtool.keywords.tokens.is_identifier`.
-    - ``phrases``: ``"required"`` if documents must contain the quoted phrases; ``"preferred"`` if
-      documents with the phrases score higher.
-    - ``rerank``: a cross-encoder that ranks the first ``rerank_depth`` candidates again: a path, a
-      name, or a function (:class:`Reranker`). See :func:`~vocabtool.search.rerank.open_reranker`.
-      ``None``: off.
-    - ``literal``: whether to treat operators such as ``-word``, ``field:word`` and ``OR`` as words
-      (see ``search/query.py``).
-
-    Raises ``ValueError`` for invalid values.
-    """
-
-    fusion: Fusion = "coverage"
-    a: float | None = None
-    depth: int | None = None
-    guarantee: bool = True
-    identifier: str | None = None
-    phrases: Phrases = "required"
-    rerank: str | Path | Reranker | None = None
-    rerank_depth: int = RERANK_DEPTH
-    literal: bool = False
+    k: int = option(10, "Number of hits.", least=1, flags=("-k",))
+    where: str | None = option(
+        None,
+        "Condition on fields, such as: year >= 2020 and lang = 'en'. `tags contains 'x'`: the list "
+        "tags has the element 'x', or the text tags has the substring 'x'.",
+        metavar="CONDITION",
+    )
+    explain: bool = option(False, "Explain each hit and the weight of each word.")
+    sort: str | Sequence[str] = option(
+        (),
+        "Order the candidates by this kept field, such as year:desc, not by score. If there are "
+        "several, the next one orders documents with equal values. Documents without the field "
+        "come last.",
+        metavar="FIELD[:desc]",
+        repeated=True,
+    )
+    facets: str | Sequence[str] = option(
+        (),
+        "Count the values of these kept fields in the documents that satisfy the condition and "
+        "contain a word of the query.",
+        metavar="FIELD,...",
+    )
+    offset: int = option(
+        0,
+        "Number of hits before the first one that is shown. The depth limits how many there are.",
+        least=0,
+    )
+    group_by: str | None = option(
+        None,
+        "Show only the best document with each value of this kept field, and count the other "
+        "candidates. k is then the number of values.",
+        metavar="FIELD",
+    )
+    fusion: Fusion = option("coverage", "How vector and keyword hits are combined.")
+    a: float | None = option(
+        None,
+        "Weight of keyword search; that of vector search is 1 - a.",
+        if_none="as calibrated, else 0.5, or 0.4 for models of subword pieces",
+        least=0,
+        most=1,
+        flags=("-a", "--weight"),
+    )
+    depth: int | None = option(
+        None,
+        "Number of candidates from vector search, and from keyword search.",
+        if_none="100, or all documents if there are at most 2,000",
+        least=1,
+    )
+    guarantee: bool = option(
+        True,
+        "Rank documents that contain an identifier of the query above all others. A code such as "
+        "SKU-48 is an identifier only if the model does not know it. A name such as foo_bar always "
+        "is one.",
+    )
+    identifier: str | None = option(
+        None,
+        "Regular expression that matches the whole of a word that looks like an identifier.",
+        if_none="joined words such as SKU-48 and foo_bar",
+    )
+    phrases: Phrases = option(
+        "required",
+        "Whether a document must contain the quoted phrases of the query. preferred: documents "
+        "with them score higher.",
+    )
+    literal: bool = option(
+        False, "Take -, OR, FIELD: and brackets in the query as text, not as operators."
+    )
+    rerank: str | Path | Reranker | None = option(
+        None,
+        "Cross-encoder that ranks the first 50 hits again: a folder or name of "
+        "sentence-transformers, or python:MODULE:NAME.",
+        metavar="MODEL",
+    )
+    rerank_depth: int = option(
+        RERANK_DEPTH, "Number of candidates that `rerank` ranks again.", least=1
+    )
 
     def __post_init__(self) -> None:
-        choices = {"fusion": FUSIONS, "phrases": PHRASES}
-        for name, allowed in choices.items():
-            if (got := getattr(self, name)) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {got!r}")
-        for name in ("depth", "rerank_depth"):
-            number: Any = getattr(self, name)
-            is_whole = hasattr(number, "__index__")  # isinstance(…, SupportsIndex) is slow
-            if number is not None and not (is_whole and number >= 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
-        a: Any = self.a
-        if a is not None and not (isinstance(a, Real) and 0 <= a <= 1):
-            raise ValueError(f"the weight a must be from 0 to 1, got {a!r}")
+        check_options(self)
         if self.identifier is not None:
             try:
                 re.compile(self.identifier)
-            except (re.error, TypeError) as error:
+            except re.error as error:
                 what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
 

@@ -49,6 +49,7 @@ from vocabtool.keywords.cutter import text_in_utf8
 from vocabtool.reports.hits import extract, fields_outside
 from vocabtool.search.conditions import MAX_CHARACTERS
 from vocabtool.search.hits import Hit, Hits
+from vocabtool.search.settings import Settings
 from vocabtool.serve.answers import (
     MAX_DEPTH,
     MAX_NAME,
@@ -64,11 +65,11 @@ from vocabtool.serve.catalog import Catalog, document_of, known_words, note_sear
 from vocabtool.serve.guard import Protection, check_condition
 from vocabtool.serve.observe import print_logs
 from vocabtool.serve.reads import (
-    DEFAULT,
     IndexesAnswer,
     SearchAnswer,
     WordsAnswer,
     facts_of,
+    option_field,
     words_of,
 )
 from vocabtool.system.messages import plural, tell
@@ -79,6 +80,7 @@ MAX_FIELDS: Final = 20  # of a document, or of an index
 MAX_VALUE: Final = 160  # characters of a value
 SPLIT: Final = 3  # pieces of a word that is called split
 PATH: Final = "/mcp"
+DEFAULT: Final = Settings()
 
 INSTRUCTIONS: Final = """Search the user's documents. Begin with `list_indexes` if you do not know
 what there is. `search` returns excerpts; `get_document` reads on. Words that the embedding model
@@ -244,24 +246,10 @@ class AgentServer(MCPServer[None]):
             ),
         ],
         index: Name = "",
-        k: Annotated[int, Field(ge=1, le=50, description="Number of hits.")] = 10,
-        offset: Annotated[
-            int, Field(ge=0, le=MAX_DEPTH, description="Hits to skip, for the next page.")
-        ] = 0,
-        where: Annotated[
-            str,
-            Field(
-                max_length=MAX_CHARACTERS,
-                description="A condition on fields, such as: year >= 2020 and lang = 'en'",
-            ),
-        ] = "",
-        fusion: Annotated[
-            Fusion,
-            Field(
-                description="How hits by meaning (vectors) and by words are combined. keyword: "
-                "only words; dense: only meaning."
-            ),
-        ] = DEFAULT.fusion,
+        k: Annotated[int, option_field("k", le=50)] = DEFAULT.k,
+        offset: Annotated[int, option_field("offset", le=MAX_DEPTH)] = DEFAULT.offset,
+        where: Annotated[str, option_field("where", max_length=MAX_CHARACTERS)] = "",
+        fusion: Annotated[Fusion, option_field("fusion")] = DEFAULT.fusion,
         characters: Annotated[
             int, Field(ge=40, le=2_000, description="Length of each excerpt.")
         ] = 300,

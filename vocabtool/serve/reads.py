@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import HTMLResponse, Response
 
-from vocabtool.choices import FUSIONS, Fusion, Phrases
+from vocabtool.choices import options_of
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_kind
@@ -54,7 +54,6 @@ from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import PREFIXES, Vocabulary, decode, plain, plain_strings, printable
 
 PAGE: Final = 100  # entries of a vocabulary by default
-DEFAULT: Final = Settings()
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 Number = Annotated[float, Field(ge=-3.4e38, le=3.4e38)]  # as float32 has them
 Names = Annotated[list[Name], Field(max_length=20)]
@@ -77,7 +76,38 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class SearchRequest(Strict):
+# A request must not bring a regular expression or a path.
+NOT_SERVED: Final = ("identifier", "rerank", "rerank_depth")
+LIMITS: Final[dict[str, dict[str, int]]] = {  # of a server, besides those of the options
+    "k": {"le": 1_000},
+    "offset": {"le": MAX_DEPTH},
+    "depth": {"le": MAX_DEPTH},
+    "where": {"max_length": MAX_CHARACTERS},
+    "group_by": {"max_length": MAX_NAME},
+}
+
+
+def option_field(name: str, **limits: Any) -> Any:
+    """Return the description and the limits of an option of a search, for pydantic."""
+    about = options_of(Settings)[name]
+    limits = {"ge": about.least, "le": about.most, **limits}
+    return Field(description=about.full_help, **limits)
+
+
+def request_fields() -> dict[str, Any]:
+    """Return the options of a search that a request may have, for pydantic."""
+    default, members = Settings(), {}
+    for name, hint in get_type_hints(Settings).items():
+        value: Any = getattr(default, name)
+        about = option_field(name, **LIMITS.get(name, {}))
+        if value == ():
+            members[name] = (Annotated[Names, about], [])
+        elif name not in NOT_SERVED:
+            members[name] = (Annotated[hint, about], value)
+    return members
+
+
+class SearchRequest(create_model("Options", __base__=Strict, **request_fields())):  # type: ignore[misc] # made here
     """A search with a query, a vector, or both."""
 
     model_config = ConfigDict(
@@ -89,46 +119,10 @@ class SearchRequest(Strict):
         },
     )
 
-    fusion: Fusion = Field(
-        DEFAULT.fusion, description="How vector and keyword hits are combined.", examples=[*FUSIONS]
-    )
-    a: float | None = Field(
-        None, ge=0, le=1, description="Weight of keyword search; null: the weight of the index."
-    )
-    depth: int | None = Field(
-        None,
-        ge=1,
-        le=MAX_DEPTH,
-        description="Candidates of the vector search and of the keyword search; null: 100, or all "
-        "if the index has at most 2,000 documents.",
-    )
-    guarantee: bool = Field(
-        DEFAULT.guarantee, description="Rank documents with an identifier of the query first."
-    )
-    phrases: Phrases = Field(
-        DEFAULT.phrases, description="Whether a document must contain the quoted phrases."
-    )
-    literal: bool = Field(
-        DEFAULT.literal,
-        description="Search for -, OR, FIELD: and brackets as text, not as operators.",
-    )
     query: str | None = Field(
         None, max_length=MAX_QUERY, description="The query, which may contain operators."
     )
     vector: Vector | None = Field(None, description="Your own vector of the query.")
-    k: int = Field(10, ge=1, le=1_000, description="Number of hits.")
-    where: str | None = Field(
-        None, max_length=MAX_CHARACTERS, description="A condition on fields, such as year >= 2020."
-    )
-    explain: bool = Field(False, description="Explain the words and the hits, with highlights.")
-    sort: Names = Field([], description="Fields by which candidates are sorted, such as year:desc.")
-    facets: Names = Field([], description="Fields whose values are counted.")
-    offset: int = Field(
-        0, ge=0, le=MAX_DEPTH, description="Number of hits before the first one to return."
-    )
-    group_by: Name | None = Field(
-        None, description="A field; only the best hit with each value is returned."
-    )
 
 
 class WordsRequest(Strict):

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import cache, wraps
 from inspect import Parameter, signature
+from math import inf
 from numbers import Integral, Real
-from types import NoneType
-from typing import Any, Final, ParamSpec, TypeVar, get_args
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
+
+from vocabtool.choices import choices_in, options_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Allowed = tuple[tuple[type, ...], str]  # the types of an argument, and their names in a message
+Types = Mapping[str, Allowed | None]  # of the arguments, in their order; None is not checked
 
 TOLD: Final = {"where": "one text, for example \"year >= 2020 and lang = 'en'\""}
 STRINGS: Final = "a list of strings"
@@ -42,31 +58,72 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @cache
-    def expected_types() -> tuple[tuple[str, Allowed | None], ...]:
+    def expected_types() -> Types:
         scope = function.__globals__
-        return tuple(
-            (name, _accepted_types(each.annotation, scope) if each.kind in CHECKED else None)
+        return {
+            name: _accepted_types(each.annotation, scope) if each.kind in CHECKED else None
             for name, each in signature(function).parameters.items()
-        )
+        }
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for at, (name, allowed) in enumerate(expected_types()):
-            if allowed is None or (at >= len(args) and name not in kwargs):
-                continue
-            value = args[at] if at < len(args) else kwargs[name]
-            kinds, names = allowed
-            if STRINGS in names and isinstance(value, list | tuple):
-                value, kinds = (
-                    next((each for each in value if not isinstance(each, str)), ""),
-                    (str,),
-                )
-            if not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
-                got = " ".join(repr(value).split())
-                raise ValueError(f"{name} must be {TOLD.get(name, names)}, got {got:.80}")
+        types = expected_types()
+        _check_types({**dict(zip(types, args, strict=False)), **kwargs}, types)
         return function(*args, **kwargs)
 
     return call
+
+
+def check_options(record: Any) -> None:
+    """Raise ``ValueError`` for a value that its option does not allow.
+
+    ``record``: a dataclass whose fields :func:`vocabtool.choices.option` made.
+    """
+    types, choices, ranges = _rules_of(type(record))
+    values = {name: getattr(record, name) for name in types}
+    _check_types(values, types)
+    for name, allowed in choices.items():
+        value = values[name]
+        if value is not None and value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    for name, (least, most) in ranges.items():
+        value = values[name]
+        if value is not None and not least <= value <= most:
+            wanted = f"at least {least}" if most == inf else f"from {least} to {most}"
+            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+
+@cache
+def _rules_of(
+    kind: type,
+) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]]]:
+    """Return the types, the choices and the ranges of the options of a dataclass."""
+    scope, hints = vars(sys.modules[kind.__module__]), get_type_hints(kind)
+    types = {field.name: _accepted_types(field.type, scope) for field in fields(kind)}
+    choices, ranges = {}, {}
+    for name, option in options_of(kind).items():
+        if allowed := choices_in(hints[name]):
+            choices[name] = allowed
+        if option.least is not None:
+            ranges[name] = (option.least, inf if option.most is None else option.most)
+    return types, choices, ranges
+
+
+def _check_types(values: Mapping[str, object], types: Types) -> None:
+    for name, value in values.items():
+        allowed = types.get(name)
+        if allowed is None:
+            continue
+        kinds, names = allowed
+        if STRINGS in names and isinstance(value, list | tuple):
+            wrong = [item for item in value if not isinstance(item, str)]
+        elif not isinstance(value, kinds) or (type(value) is bool and bool not in kinds):
+            wrong = [value]
+        else:
+            wrong = []
+        if wrong:
+            got = " ".join(repr(wrong[0]).split())
+            raise ValueError(f"{name} must be {TOLD.get(name, names)}, got {got:.80}")
 
 
 def _accepted_types(annotation: object, scope: dict[str, Any]) -> Allowed | None:
@@ -78,8 +135,11 @@ def _accepted_types(annotation: object, scope: dict[str, Any]) -> Allowed | None
     kinds: list[type] = []
     names: list[str] = []
     try:
-        found = eval(text, scope)  # noqa: S307 - our own annotation
-        for kind in get_args(found) or (NoneType if found is None else found,):
+        annotated = eval(text, scope)  # noqa: S307 - our own annotation
+        is_union = get_origin(annotated) in (Union, UnionType)
+        for member in get_args(annotated) if is_union else (annotated,):
+            kind = str if get_origin(member) is Literal else member
+            kind = NoneType if kind is None else kind
             isinstance(None, kind)  # raises TypeError for what is no class
             accepted, name = ACCEPTED.get(kind.__name__, ((kind,), f"a {kind.__name__}"))
             name += " of strings" * (name == "a list" and "[str]" in annotation)
