@@ -201,7 +201,7 @@ def test_fields_that_do_not_exist(folder: Path) -> None:
     with pytest.raises(ValueError, match="offset must be at least 0, got -1"):
         index.search("amber", offset=-1)
     with pytest.raises(TypeError, match=r"'order'; .*sort, facets, offset, group_by"):
-        index.search("amber", order="n")
+        index.search("amber", order="n")  # type: ignore[call-arg]
 
 
 def test_a_listing(folder: Path) -> None:
