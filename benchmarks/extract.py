@@ -62,6 +62,8 @@ with open(sys.argv[2], "wb") as file:
 """
 READ: Final = "import sys; open(sys.argv[1] + '/saved_model.pb', 'rb').read()"
 
+LEN: Final = 2  # the wire type of bytes
+
 Command = list[str]
 Part = bytes | int  # bytes, or the number of bytes of random weights
 
@@ -105,22 +107,26 @@ def _odd(generator: random.Random, word: str) -> str:
     )
 
 
+def varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*written, value))
+
+
 def field(number: int, *content: Part | list[Part]) -> list[Part]:
     """Return a length-delimited field with this content."""
-    from vocabtool.formats.wire import LEN, varint_of
-
     parts = [part for item in content for part in (item if isinstance(item, list) else [item])]
     length = sum(part if isinstance(part, int) else len(part) for part in parts)
-    framed = [varint_of(number << 3 | LEN), varint_of(length), *parts]
+    framed = [varint(number << 3 | LEN), varint(length), *parts]
     known = [part for part in framed if isinstance(part, bytes)]
     return [b"".join(known)] if len(known) == len(framed) else framed
 
 
 def integer(number: int, value: int) -> bytes:
     """Return a varint field."""
-    from vocabtool.formats.wire import VARINT, varint_of
-
-    return varint_of(number << 3 | VARINT) + varint_of(value)
+    return varint(number << 3) + varint(value)
 
 
 # Field numbers: tensorflow/core/framework/node_def.proto, attr_value.proto, tensor.proto,

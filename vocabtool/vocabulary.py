@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.errors import InvalidFile
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.results import TableResult, as_texts
 
@@ -109,6 +110,7 @@ class Vocabulary(TableResult):
         """Create a vocabulary from entries and their ids.
 
         ``ids``: the id of each entry, shape (n,), in any order; ``None``: 0, 1, 2 and so on.
+        Raises :class:`InvalidFile` if there are more or fewer ids than entries.
         """
         stored, first_id, uneven = in_id_order(entries, ids)
         return cls(
@@ -274,10 +276,13 @@ def in_id_order(
 
     Returns the fields ``stored``, ``first_id`` and ``ids`` of a :class:`Vocabulary`.
 
-    ``ids``: ``None`` if the id of each entry is its position.
+    ``ids``: ``None`` if the id of each entry is its position. Raises :class:`InvalidFile` if there
+    are more or fewer ids than entries.
     """
     if ids is None:
         return entries, 0, None
+    if len(ids) != len(entries):
+        raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
     if isinstance(ids, range):
         if ids.step == 1:
             return entries, ids.start, None

@@ -324,14 +324,17 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
             index_of(pair(b"b", EMPTY, shared=1)),
             "a key shares 1 bytes with the previous key, which has only 0",
         ),
-        (index_of(b"\0\1\x7fa"), r"a block: an entry extends past the end .*\(at byte 0\)"),
+        (
+            index_of(b"\0\1\x7fa"),
+            r"a block: an entry is truncated: wanted 127 bytes, but .* \(at byte 0\)",
+        ),
         (
             index_of(pair(b"a", entry(3, [-1], 0, 0, 0))),
-            "dimension 0 has size -1; wanted at most 254 dimensions, each of size 0 or more",
+            "a shape of 1 dimensions, .* size -1; wanted at most 254, each of size 0 or more",
         ),
         (
             index_of(pair(b"a", entry(3, [1] * 255, 0, 0, 0))),
-            "dimension 254 has size 1; .* at most 254 dimensions",
+            "a shape of 255 dimensions, .* wanted at most 254",
         ),
         (index_of(pair(b"a", entry(3, [1 << 62, 2], 0, 0, 0))), r"more than 2\*\*63 - 1 elements"),
         (

@@ -56,7 +56,7 @@ def test_more_ids_than_words() -> None:
     """A table whose ids do not match its words is not read, and said."""
     model = found(table(b.string_tensor(WORDS), b.int64_tensor([1, 2])))
     assert model.vocabularies == ()
-    assert model.warnings == ("table hash_table: 12 entries but 2 ids",)
+    assert model.warnings == ("table hash_table: 12 words, but 2 ids",)
 
 
 @pytest.mark.parametrize(

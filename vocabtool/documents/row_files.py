@@ -493,7 +493,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
     found: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
         for entry in wire.messages(example, message, ENTRY):
-            name = decode(wire.last_bytes(example, entry, KEY))
+            name = decode(wire.Message(example, entry).value(KEY))
             found[name] = None
             if wanted is None or name in wanted:
                 values = _values(example, entry)
@@ -511,12 +511,13 @@ def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
                 continue
             if number != kind:
                 kind, values = number, []
+            if kind == INTEGERS:
+                values += wire.Message(example, (first, last), len(example)).integers(VALUES)
+                continue
             for field, wire_type, start, end in wire.fields(example, first, last):
                 if field != VALUES:
                     continue
-                if kind == INTEGERS:
-                    values += wire.integers(example, (start, end), wire_type)
-                elif kind == FLOATS:
+                if kind == FLOATS:
                     if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
                         what = f"expected floats of 4 bytes, got {end - start:,} bytes of wire type"
                         raise InvalidFile(f"{what} {wire_type}")

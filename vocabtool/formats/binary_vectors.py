@@ -263,10 +263,10 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         if not words.is_file():
             what = f"it must contain the words of {file.name}, one per line"
             raise NotFound(f"{words}: no such file; {what}")
-        most = word_list.MAX_FILE
-        if (size := words.stat().st_size) > most:
-            raise UnsupportedFormat(f"{words}: {size:,} bytes of words, wanted at most {most:,}")
-        stored, place = word_list.read_lines(words.read_bytes()), Place(words.name, "whole lines")
+        with reading(str(words)):
+            what = "{1:,} bytes of words, wanted at most {0:,}"
+            lines = files.read_file(words, word_list.MAX_FILE, what)
+        stored, place = word_list.read_lines(lines), Place(words.name, "whole lines")
         notes = word_list.note_escaped(stored)
     else:
         with ZipArchive(file) as archive:
@@ -479,7 +479,8 @@ def read_spacy(folder: Path) -> Findings | None:
         return None
     with reading(within + STRINGS):
         document = json_file.parse(files.read_linkless(vocab / STRINGS))
-        if document != [] and (reason := json_file.why_no_texts(document)):
+        reason = json_file.why_no_texts(document)
+        if reason and document != []:
             raise InvalidFile(reason)
         strings = json_file.strings(document, "text")
     if (vocab / SETTINGS).is_file():
@@ -496,10 +497,10 @@ def read_spacy(folder: Path) -> Findings | None:
             words = _words_with_vectors(strings, vocab, within)
             if words is not None:
                 why = "all strings of the pipeline, including labels and shapes of words"
-                findings.found += [words, PassedOver(STRINGS, len(strings), place, why)]
-    if not findings.found:
+                findings.lists += [words, PassedOver(STRINGS, len(strings), place, why)]
+    if not findings.lists:
         notes = (json_file.POSITIONS,)
-        findings.found.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
+        findings.lists.append(Vocabulary(STRINGS, "list", strings, places=(place,), notes=notes))
     return findings
 
 
@@ -519,7 +520,8 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
     word_of = {**dict(zip(_hashes(strings).tolist(), strings, strict=True)), **SYMBOLS}
     keys = [key for key in row_of if key in word_of]
     notes = [f"{shape[1]:,} dimensions; the id of a word is the row of its vector"]
-    if missing := len(row_of) - len(keys):
+    missing = len(row_of) - len(keys)
+    if missing:
         notes.append(f"{missing:,} vectors belong to words that are not in {STRINGS}")
     return Vocabulary.from_ids(
         "words",

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
-from vocabtool.formats import files, json_file, wire
+from vocabtool.formats import files, json_file, onnx, wire
 from vocabtool.formats.files import named_file, read_file
 from vocabtool.formats.reader import Source
 from vocabtool.formats.wire import Buffer, Span
@@ -111,7 +111,8 @@ def find_static(path: Path) -> EmbeddingFiles:
         home = _module_folder(folder, modules[0])
     tensors, tokenizer, config = home / WEIGHTS, home / TOKENIZER, folder / CONFIG
     wanted = (tensors, tokenizer) if names else (tensors, tokenizer, config)
-    if missing := [file.name for file in wanted if not file.is_file()]:
+    missing = [file.name for file in wanted if not file.is_file()]
+    if missing:
         raise UnknownFormat(f"{home}: not a static embedding: no {' and no '.join(missing)}")
     if path not in (folder, tensors):
         raise UnknownFormat(f"{path}: the model's tensors are in another file: {tensors}")
@@ -335,8 +336,6 @@ def find_onnx(path: Path) -> OnnxFiles:
     ``path``: the folder of the model, or the file of its graph. Raises :class:`UnknownFormat` if
     ``path`` is not such a model.
     """
-    from vocabtool.formats import onnx  # with tokenizers and word lists
-
     model = path
     if path.is_dir():
         graphs = [*_graphs(path), *_graphs(path / SUBFOLDER)]
@@ -359,7 +358,7 @@ def find_onnx(path: Path) -> OnnxFiles:
             raise UnknownFormat(f"{model}: not an ONNX model: {reason}")
         buffer = files.map_file(model)
         names = [
-            printable(wire.last_bytes(buffer, value, onnx.NAME))
+            printable(wire.Message(buffer, value).text(onnx.NAME))
             for graph in wire.messages(buffer, (0, len(buffer)), onnx.MODEL_GRAPH)
             for value in wire.messages(buffer, graph, INPUTS)
         ]
@@ -388,7 +387,7 @@ def check_graph(file: Path) -> Graph:
     with reading(str(file)):
         while stack:
             kind, span = stack.pop()
-            parts = PARTS.get(kind, {})
+            submessages = PARTS.get(kind, {})
             facts: list[Span] = []
             for number, wire_type, start, end in wire.fields(buffer, *span):
                 seen += 1
@@ -396,8 +395,8 @@ def check_graph(file: Path) -> Graph:
                     raise UnsupportedFormat(f"a graph of more than {MAX_FIELDS:,} fields")
                 if wire_type != wire.LEN:
                     continue
-                if number in parts:
-                    stack.append((parts[number], (start, end)))
+                if number in submessages:
+                    stack.append((submessages[number], (start, end)))
                 elif kind == "node" and number == OP_TYPE:
                     dynamic |= buffer[start:end].startswith(DYNAMIC)
                 elif kind == "tensor" and number == EXTERNAL_DATA:
@@ -410,8 +409,8 @@ def check_graph(file: Path) -> Graph:
 def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
     stated: dict[bytes, list[bytes]] = {}
     for fact in facts:
-        key, value = (wire.last_bytes(buffer, fact, field) for field in (1, 2))
-        stated.setdefault(key, []).append(value)
+        entry = wire.Message(buffer, fact)
+        stated.setdefault(entry.value(1), []).append(entry.value(2))
     places = {named_file(model.parent, name) for name in stated.get(b"location", [b""])}
     if len(places) > 1:
         raise InvalidFile("a tensor is in several files")

@@ -19,8 +19,9 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Self, get_args
 
@@ -32,6 +33,12 @@ from vocabtool.vocabulary import printable
 MAX_FILE: Final = 1 << 28  # bytes of a vocabulary; ten times the largest known tokenizer
 MAX_FILES: Final = 10_000  # of a folder, an archive or a manifest
 MAX_NAMED: Final = 5  # handles, files or values that a message names
+
+
+def first_few(names: Collection[str]) -> list[str]:
+    """Return the first ``MAX_NAMED`` of some names for a message, and ``...`` if there are more."""
+    few = [*islice(names, MAX_NAMED)]
+    return few if len(names) <= MAX_NAMED else [*few, "..."]
 
 
 def map_file(file: Path) -> Buffer:
@@ -184,8 +191,8 @@ def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
     for member in members:
         name = member.orig_filename.replace("\\", "/")
         shown = printable(name.encode("utf-8", "surrogateescape"))
-        parts = name.removesuffix("/").split("/")
-        if any(step in ("", ".", "..") for step in parts) or set(name) & {"\0", ":"}:
+        steps = name.removesuffix("/").split("/")
+        if any(step in ("", ".", "..") for step in steps) or set(name) & {"\0", ":"}:
             raise InvalidFile(f"the path of the member {shown!r} leads out of the archive")
         if name in checked and not name.endswith("/"):
             raise InvalidFile(f"two members are named {shown!r}")

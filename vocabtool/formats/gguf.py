@@ -91,7 +91,8 @@ def read_tokenizer(file: Path) -> GGUFTokenizer | dict[str, Any] | None:
             return None
         with reading(WHOLE):
             document = json_file.parse(fields[WHOLE])
-            if reason := hf_tokenizer.recognise(document):
+            reason = hf_tokenizer.recognise(document)
+            if reason:
                 raise InvalidFile(f"not a tokenizer.json: {reason}")
         return dict(document)
     if not isinstance(fields["tokens"], ByteStrings):

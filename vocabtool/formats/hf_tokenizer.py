@@ -82,8 +82,9 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
     marker, marker_notes = _marker(document, model)
     stored = json_file.strings([*entries, *new], f"model.vocab: {what}")
     ids = np.append(ids, np.array([*new.values()], np.int64))
-    note = "byte-level " * (marker == BYTE_LEVEL) + model_type
-    if isinstance(merges := model.get("merges"), list):
+    note = f"byte-level {model_type}" if marker == BYTE_LEVEL else model_type
+    merges = model.get("merges")
+    if isinstance(merges, list):
         note += f" with {len(merges):,} merges"
     if model.get("byte_fallback") is True:
         note += ", byte fallback: text that no piece covers becomes bytes, never unknown"
@@ -93,7 +94,7 @@ def vocabulary(document: Any, name: str) -> Vocabulary:
         stored,
         ids,
         unknown=unknown,
-        places=(Place(name, "model.vocab" + " and added_tokens" * bool(new)),),
+        places=(Place(name, "model.vocab and added_tokens" if new else "model.vocab"),),
         notes=(note, *marker_notes, *unknown_notes, *added_notes),
         marker=marker,
     )
@@ -205,9 +206,12 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
     for key, usual in OWN_MARKS:
         mark = model.get(key)
         if mark and isinstance(mark, str):
-            notes = () if mark == usual else (f"the {key} of pieces is {json_file.show(mark)!r}",)
-            also = ("byte-level: every byte is shown as a character",) * byte_level
-            return usual if mark == usual else None, notes + also
+            notes: tuple[str, ...] = ()
+            if mark != usual:
+                notes = (f"the {key} of pieces is {json_file.show(mark)!r}",)
+            if byte_level:
+                notes = (*notes, "byte-level: every byte is shown as a character")
+            return usual if mark == usual else None, notes
     if byte_level:
         return BYTE_LEVEL, ()
     if not blanks or META in blanks:

@@ -158,8 +158,7 @@ def show_value(value: object) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
-    named = ", ".join(show(text) for text, _ in zip(texts, range(files.MAX_NAMED), strict=False))
-    return named + ", ..." * (len(texts) > files.MAX_NAMED)
+    return ", ".join(map(show, files.first_few(texts)))
 
 
 def strings(values: Collection[Any], what: str) -> ByteStrings:
@@ -489,7 +488,7 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
             findings.warnings.append(f"{where}: wanted a list of base64 strings: {error}")
         else:
             place = Place(source.name, where)
-            findings.found.append(constant(show(name), ByteStrings.of(texts), place))
+            findings.lists.append(constant(show(name), ByteStrings.of(texts), place))
     manifest = document.get(MANIFEST)
     listed = [] if manifest is None else expect(manifest, list, MANIFEST)
     groups = [expect(group, dict, f"{MANIFEST}: an item") for group in listed]
@@ -499,10 +498,10 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
     for group, names in zip(groups, paths, strict=True):
         weights = expect(group.get("weights"), list, f"{MANIFEST}: weights")
         parsed = list(map(_weight, weights))
-        if named := [name for name, dtype, _ in parsed if dtype == "string"]:
-            shown = ", ".join(repr(show(name)) for name in named[: files.MAX_NAMED])
-            with findings.warning(f"weights {shown}{', ...' * (len(named) > files.MAX_NAMED)}"):
-                findings.found += _weights(parsed, names, source)
+        named = [repr(show(name)) for name, dtype, _ in parsed if dtype == "string"]
+        if named:
+            with findings.warning(f"weights {', '.join(files.first_few(named))}"):
+                findings.lists += _weights(parsed, names, source)
     return findings
 
 
@@ -530,7 +529,7 @@ def _weights(
     if not paths:
         raise InvalidFile("a group of weights contains strings, but lists no files")
     names = [expect(path, str, f"{MANIFEST}: the name of a file") for path in paths]
-    parts = []
+    contents = []
     for name in names:
         with reading(show(name)):
             file = files.named_file(source.file.parent, name.encode("utf-8", "surrogatepass"))
@@ -538,9 +537,9 @@ def _weights(
             if not file.is_file():
                 what = f"{show(name)}: no such file; model.json expects it in the same folder"
                 raise NotFound(what)
-            parts.append(files.read_file(file, files.MAX_FILE))
+            contents.append(files.read_file(file, files.MAX_FILE))
     first = PurePosixPath(source.name).with_name(show(names[0]))
-    values = wire.Cursor(b"".join(parts), 0, f"the files of a group ({MANIFEST})")
+    values = wire.Cursor(b"".join(contents), 0, f"the files of a group ({MANIFEST})")
     for name, dtype, count in weights:
         if dtype == "string":
             if count * LENGTH > values.rest:

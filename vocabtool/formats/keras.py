@@ -217,8 +217,8 @@ UNDESCRIBED: Final = (
 def _recognise_archive(source: Source) -> str | None:
     if not source.head.startswith(ZIP):
         return "does not begin like a zip archive"
-    for found in re.finditer(re.escape(ZIP), source.head):
-        if source.head.startswith(PARTS, found.start() + MEMBER_NAME):
+    for member in re.finditer(re.escape(ZIP), source.head):
+        if source.head.startswith(PARTS, member.start() + MEMBER_NAME):
             return None
     return "a zip archive that does not begin with a Keras model's config.json"
 
@@ -233,13 +233,13 @@ def _read_archive(source: Source) -> Findings:
         for name in archive.names:
             if name.startswith(ASSETS):
                 with findings.warning():
-                    found = _read_asset(name, archive.read(name), layers, source.name)
-                    findings.found.append(found)
+                    finding = _read_asset(name, archive.read(name), layers, source.name)
+                    findings.lists.append(finding)
     for layer, elsewhere in described:
         if layer.vocabulary is not None:
             path = printable(layer.path.encode("utf-8", "replace"))
             place = Place(source.name, f"{CONFIG}: {path}")
-            findings.found.append(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
+            findings.lists.append(_vocabulary(layer, ByteStrings.of(layer.vocabulary), place))
         elif elsewhere:
             findings.warnings.append(
                 f"layer {layer.name} ({layer.class_name}): its words are not in the archive, "
@@ -285,7 +285,7 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
 
 def _layer_path(asset: str) -> str:
     path = asset.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
-    return "/".join("layers" if part == OLD_LAYERS else part for part in path.split("/"))
+    return "/".join("layers" if name == OLD_LAYERS else name for name in path.split("/"))
 
 
 def text_vectorization(file: Path, vocabulary: Vocabulary) -> LookupLayer | None:
@@ -296,8 +296,10 @@ def text_vectorization(file: Path, vocabulary: Vocabulary) -> LookupLayer | None
         described = _descriptions(parse(CONFIG, archive.read(CONFIG)))
         layers = {layer.path: layer for layer, _ in described}
     paths = [_layer_path(place.place.removeprefix(f"{CONFIG}: ")) for place in vocabulary.places]
-    found = (layers[path] for path in paths if path in layers)
-    return next((layer for layer in found if layer.class_name == "TextVectorization"), None)
+    for path in paths:
+        if path in layers and layers[path].class_name == "TextVectorization":
+            return layers[path]
+    return None
 
 
 def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: str) -> Finding:

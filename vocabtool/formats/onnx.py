@@ -133,8 +133,9 @@ class _Model:
                 tensor = self._parse(initializer, STRING_DATA)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
                 place = Place(self._file, f"{scope}initializer {name}")
-                if strings := self._strings(tensor, tensor.text(TENSOR_NAME), place.place):
-                    self.findings.found.append(constant(name, strings, place))
+                strings = self._strings(tensor, tensor.text(TENSOR_NAME), place.place)
+                if strings:
+                    self.findings.lists.append(constant(name, strings, place))
         self._read_nodes(graph.spans(GRAPH_NODES), scope, depth)
 
     def _strings(self, tensor: Message, value: bytes, where: str) -> ByteStrings:
@@ -170,7 +171,7 @@ class _Model:
             with self.findings.warning(where, "its words are not read"):
                 place = Place(self._file, f"{where} ({printable(op)})")
                 if op in TOKENIZERS:
-                    self.findings.found.append(self._tokenizer(name, node, attributes, place))
+                    self.findings.lists.append(self._tokenizer(name, node, attributes, place))
                 else:
                     self._read_lists(name, node, attributes, where, place)
 
@@ -191,21 +192,17 @@ class _Model:
             if not words:
                 continue
             ids = np.fromiter(id_list.integers(INTEGERS) if id_list else (), np.int64)
-            if len(ids) not in (0, len(words)):
-                raise InvalidFile(f"{len(words):,} words, but {len(ids):,} ids")
             if key in IDS and (key != KEYS or len(ids)):
-                numbers = ids if len(ids) else None
-                self.findings.found.append(
-                    Vocabulary.from_ids(
-                        name, "table", words, numbers, unknown=default, places=(place,)
-                    )
+                vocabulary = Vocabulary.from_ids(
+                    name, "table", words, ids if len(ids) else None, places=(place,)
                 )
+                self.findings.lists.append(replace(vocabulary, unknown=default))
             elif key in NO_WORDS:
                 why = "settings of the node or stop words"
-                self.findings.found.append(PassedOver(f"{name}.{shown}", len(words), whole, why))
+                self.findings.lists.append(PassedOver(f"{name}.{shown}", len(words), whole, why))
             else:
                 title = name if key == b"value" else f"{name}.{shown}"
-                self.findings.found.append(constant(title, words, whole))
+                self.findings.lists.append(constant(title, words, whole))
 
     def _tokenizer(
         self, name: str, node: Message, attributes: Attributes, place: Place
@@ -237,7 +234,8 @@ class _Model:
                 "model": document["model"] | {"vocab": parsed},
                 "added_tokens": tokens,
             }
-        if reason := hf_tokenizer.recognise(parsed):
+        reason = hf_tokenizer.recognise(parsed)
+        if reason:
             raise InvalidFile(f"{key.decode()}: {reason}")
         vocabulary = replace(hf_tokenizer.vocabulary(parsed, name), places=(place,))
         if op == b"WordpieceTokenizer":

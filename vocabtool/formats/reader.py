@@ -130,12 +130,13 @@ class Source:
 class Findings:
     """What was read from one model.
 
-    ``warnings``: parts that could not be read, with reasons. ``format``: the detected format;
-    ``None`` if the reader reads only one format. ``main``: in a folder, the file whose vocabulary
-    comes before all others.
+    - ``lists``: vocabularies and skipped lists.
+    - ``warnings``: parts that could not be read, with reasons.
+    - ``format``: the detected format; ``None`` if the reader reads only one format.
+    - ``main``: in a folder, the file whose vocabulary comes before all others.
     """
 
-    found: list[Finding] = field(default_factory=list)
+    lists: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     format: str | None = None
     main: str | None = None
@@ -152,26 +153,27 @@ class Findings:
         ``MIN_ENTRIES`` strings are vocabularies. If not, they are listed as skipped.
         """
         passed_over, vocabularies = [], []
-        for found in self.found:
-            if isinstance(found, PassedOver):
-                passed_over.append(found)
-            elif _is_small(found) and not small:
-                passed_over.append(PassedOver(found.name, len(found), found.places[0], TOO_FEW))
+        for finding in self.lists:
+            if isinstance(finding, PassedOver):
+                passed_over.append(finding)
+            elif _is_small(finding) and not small:
+                skipped = PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
+                passed_over.append(skipped)
             else:
-                vocabularies.append(found)
+                vocabularies.append(finding)
         # Fast to compare; equal contents have equal outlines.
         outlines = [
             (len(v), v.entry_type, *(v.stored[i] for i in (0, -1) if len(v))) for v in vocabularies
         ]
         counts = Counter(outlines)
-        alike: dict[tuple[object, ...], list[Vocabulary]] = {}
+        groups: dict[tuple[object, ...], list[Vocabulary]] = {}
         pairs = sorted(
             zip(outlines, vocabularies, strict=True),
             key=lambda pair: (not self.is_main(pair[1]), PRECEDENCE.index(pair[1].kind)),
         )
         for outline, vocabulary in pairs:
             key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
-            group = alike.setdefault(key, [])
+            group = groups.setdefault(key, [])
             for i, other in enumerate(group):
                 # the ids of an unused list are its positions
                 same_ids = not vocabulary.linked or np.array_equal(
@@ -182,7 +184,7 @@ class Findings:
                     break
             else:
                 group.append(vocabulary)
-        joined = [vocabulary for group in alike.values() for vocabulary in group]
+        joined = [vocabulary for group in groups.values() for vocabulary in group]
         joined.sort(key=len, reverse=True)
         joined.sort(key=lambda v: (not self.is_main(v), not v.linked))
         taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
@@ -192,8 +194,9 @@ class Findings:
             name = joined[i].name
             taken[name] += 1
             if taken[name] > 1:
-                while (numbered := f"{name}_{taken[name]}") in taken:
+                while f"{name}_{taken[name]}" in taken:
                     taken[name] += 1
+                numbered = f"{name}_{taken[name]}"
                 taken[numbered] = 1
                 joined[i] = replace(joined[i], name=numbered)
         return Model(

@@ -15,8 +15,8 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
@@ -28,11 +28,25 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats import binary_vectors, encoder_files, json_file, tokenizer_folder
+from vocabtool.formats import (
+    binary_vectors,
+    encoder_files,
+    gguf,
+    hf_tokenizer,
+    json_file,
+    keras,
+    onnx,
+    sentencepiece,
+    tflite,
+    tokenizer_folder,
+    vocabulary_files,
+    word_list,
+    word_vectors,
+)
 from vocabtool.formats.files import MAX_FILES, MAX_NAMED, leads_away, split_kind
 from vocabtool.formats.reader import HEAD, Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, GRAPH_FOLDER, OTHER_GRAPH
+from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Place, Vocabulary, printable
 
@@ -47,58 +61,23 @@ MAX_COUNT: Final = 9  # digits
 MARK: Final = "#"  # separates the name of a vocabulary
 
 
-def readers() -> Iterator[Reader]:
-    yield GRAPH_FILE
-    yield from other_readers()
-    yield OTHER_GRAPH
-
-
-def other_readers() -> tuple[Reader, ...]:
-    """Return the readers of all formats except TensorFlow graphs, in the order they are tried."""
-    from vocabtool.formats import (
-        gguf,
-        keras,
-        onnx,
-        sentencepiece,
-        tflite,
-        vocabulary_files,
-        word_list,
-        word_vectors,
-    )
-
-    return (
-        gguf.READER,
-        keras.ARCHIVE,
-        binary_vectors.NUMPY,
-        vocabulary_files.READER,
-        REFUSED,
-        tflite.READER,
-        binary_vectors.FASTTEXT,
-        sentencepiece.READER,
-        onnx.READER,
-        binary_vectors.WORD2VEC,
-        JSON,
-        word_vectors.READER,
-        word_list.RANKS,
-        word_list.READER,
-    )
+# Readers of one JSON format each.
+JSON_READERS: Final = (
+    hf_tokenizer.READER,
+    json_file.TENSORFLOW_JS,
+    keras.TOKENIZER,
+    json_file.TEKKEN,
+    json_file.IDS,
+    json_file.WHITESPACE,
+    json_file.PIECES,
+    json_file.TEXTS,
+)
 
 
 def _read_json(source: Source) -> Findings:
-    from vocabtool.formats import hf_tokenizer, keras
-
     document = json_file.read(source.file)
     reasons = []
-    for reader in (
-        hf_tokenizer.READER,
-        json_file.TENSORFLOW_JS,
-        keras.TOKENIZER,
-        json_file.TEKKEN,
-        json_file.IDS,
-        json_file.WHITESPACE,
-        json_file.PIECES,
-        json_file.TEXTS,
-    ):
+    for reader in JSON_READERS:
         reason = reader.recognise(document)
         if reason is None:
             return replace(reader.read(document, source), format=reader.format)
@@ -211,16 +190,37 @@ REFUSED: Final = Reader(
 )
 
 
+# The readers of all formats except TensorFlow graphs, in the order in which they are tried.
+READERS: Final = (
+    gguf.READER,
+    keras.ARCHIVE,
+    binary_vectors.NUMPY,
+    vocabulary_files.READER,
+    REFUSED,
+    tflite.READER,
+    binary_vectors.FASTTEXT,
+    sentencepiece.READER,
+    onnx.READER,
+    binary_vectors.WORD2VEC,
+    JSON,
+    word_vectors.READER,
+    word_list.RANKS,
+    word_list.READER,
+)
+
+
 def find(source: Source) -> Reader:
-    return next(reader for reader in readers() if reader.recognise(source) is None)
+    """Return the reader of a file."""
+    readers = (GRAPH_FILE, *READERS, OTHER_GRAPH)
+    return next(reader for reader in readers if reader.recognise(source) is None)
 
 
 def read(model: str | Path) -> tuple[Path, Findings]:
     """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings."""
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
-        if GRAPH_FOLDER.recognise(source) is None:
-            return source.file, GRAPH_FOLDER.read(source)
+        if graph_files.graphs_file_in(source.file) is not None:
+            return source.file, graph_files.read(source)
         if source.file.is_dir():
             return source.file, _read_folder(source.file)
         reader = find(source)
@@ -229,7 +229,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
         except UnknownFormat as error:
             if reader is GRAPH_FILE:
                 raise
-            answers = ((other.format, other.recognise(source)) for other in other_readers())
+            answers = ((other.format, other.recognise(source)) for other in READERS)
             reasons = (f"{format_}: {reason}" for format_, reason in answers if reason is not None)
             raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
         return source.file, replace(result, format=result.format or reader.format)
@@ -240,7 +240,7 @@ def has_graphs(model: str | Path) -> bool:
     with reading(str(model)):
         source = Source.open(graph_files.path_of(model))
         if source.file.is_dir():
-            return GRAPH_FOLDER.recognise(source) is None
+            return graph_files.graphs_file_in(source.file) is not None
         return find(source) in (GRAPH_FILE, OTHER_GRAPH)
 
 
@@ -273,7 +273,7 @@ def _read_folder(folder: Path) -> Findings:
             with reading(name):
                 result = _read_in_folder(path)
         except UnknownFormat as error:  # other JSON, for example settings or a weights index
-            findings.found.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
+            findings.lists.append(PassedOver(name, 0, Place(name, "whole file"), error.what))
             continue
         except VocabtoolError as error:
             if name == findings.main:
@@ -285,23 +285,23 @@ def _read_folder(folder: Path) -> Findings:
         formats[result.format] = None
         findings.warnings += (f"{name}: {warning}" for warning in result.warnings)
         if tokenizer is not None and path.name == tokenizer.file:
-            result.found = [
+            result.lists = [
                 tokenizer.correct(finding) if isinstance(finding, Vocabulary) else finding
-                for finding in result.found
+                for finding in result.lists
             ]
-        findings.found += result.found
-        for finding in result.found:
+        findings.lists += result.lists
+        for finding in result.lists:
             if isinstance(finding, Vocabulary):
                 files_of.setdefault(finding.name, set()).add(finding.places[0].file)
     if not formats:
-        skipped = (finding for finding in findings.found if isinstance(finding, PassedOver))
+        skipped = (finding for finding in findings.lists if isinstance(finding, PassedOver))
         reasons = [*findings.warnings, *(f"{finding.name}: {finding.why}" for finding in skipped)]
         raise graph_files.no_model_in(folder, tuple(reasons))
-    findings.found = [
+    findings.lists = [
         replace(finding, name=f"{finding.places[0].file}/{finding.name}")
         if isinstance(finding, Vocabulary) and len(files_of[finding.name]) > 1
         else finding
-        for finding in findings.found
+        for finding in findings.lists
     ]
     findings.format = f"folder: {', '.join(formats)}"
     return findings
@@ -309,13 +309,11 @@ def _read_folder(folder: Path) -> Findings:
 
 def _read_in_folder(path: Path) -> Findings:
     """Read one file of a folder. The result has no format if the file is silently skipped."""
-    from vocabtool.formats import word_list
-
     if leads_away(path):
         raise UnknownFormat("symbolic links are not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
-    reader = next((one for one in other_readers() if one.recognise(source) is None), None)
+    reader = next((reader for reader in READERS if reader.recognise(source) is None), None)
     if reader is REFUSED:
         raise UnknownFormat(str(refusal(source)))
     # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
@@ -414,8 +412,6 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
         names = [vocabulary.name for vocabulary in model.vocabularies]
         if name in names:
             return model.vocabularies[names.index(name)]
-        from difflib import get_close_matches
-
         close = [known for known in names if name.casefold() in known.casefold()]
         close = close or get_close_matches(name, names, MAX_NAMED)
         meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."

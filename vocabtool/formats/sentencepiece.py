@@ -9,7 +9,6 @@ table of replaced characters, so they are checked here before it gets a model.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -22,7 +21,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.wire import FIXED32, LEN, VARINT
+from vocabtool.formats.wire import FIXED32, LEN, VARINT, Message
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary
 
@@ -105,34 +104,31 @@ def read_pieces(data: bytes) -> Vocabulary:
     The unknown piece is the piece of type "unknown". If there is none, it is the piece whose id is
     the ``unk_id`` of the trainer.
     """
-    records, pos = wire.string_fields(data, 0, len(data), PIECES << 3 | LEN)
-    if not len(records):
-        raise InvalidFile("not a SentencePiece model: it does not begin with pieces", offset=0)
-    trainer: dict[int, int] = {}
-    for number, wire_type, start, end in wire.fields(data, pos, len(data)):
-        if number == PIECES:
-            what = f"the pieces of a SentencePiece model are not contiguous (at byte {start:,})"
-            raise UnsupportedFormat(f"{what}: save its serialized_model_proto()")
-        if number == TRAINER_SPEC and wire_type == LEN:
-            for field, field_type, value, stop in wire.fields(data, start, end):
-                if field_type == VARINT:
-                    trainer[field] = wire.to_signed(wire.varint(data, value, stop)[0])
-    entries, types = _texts_and_types(data, records)
+    model = _parse(data)
+    trainer = model.message(TRAINER_SPEC)
+    entries, types = _texts_and_types(data, model.strings)
     unknown = np.flatnonzero(types == UNKNOWN).tolist()
     if len(unknown) > 1:
         raise InvalidFile(f"two pieces are of type unknown: ids {unknown[0]} and {unknown[1]}")
-    declared = trainer.get(UNKNOWN_ID, -1)
+    declared = trainer.integer(UNKNOWN_ID, -1)
     unknown += [declared] if 0 <= declared < len(entries) else []
-    model_type = trainer.get(MODEL_TYPE, 1)
+    model_type = trainer.integer(MODEL_TYPE, UNIGRAM)
     notes = [f"model type {MODEL_TYPES.get(model_type, model_type)}", "▁ stands for a space"]
     counts = np.bincount(types, minlength=BYTE + 1).tolist()
     named = [f"{counts[kind]:,} {name}" for kind, name in TYPE_NAMES.items() if counts[kind]]
     if named:
         notes.append(f"besides normal pieces: {', '.join(named)}")
-    if trainer.get(BYTE_FALLBACK):
+    if trainer.integer(BYTE_FALLBACK):
         notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
     unknown_id = unknown[0] if unknown else None
     return vocabulary_of("sentencepiece", entries, None, unknown_id, tuple(notes))
+
+
+def _parse(model: bytes) -> Message:
+    """Parse a ModelProto; its pieces are the ``strings`` of the message."""
+    if model[:1] != bytes((PIECES << 3 | LEN,)):
+        raise InvalidFile("not a SentencePiece model: it does not begin with pieces", offset=0)
+    return Message(model, (0, len(model)), strings_field=PIECES)
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
@@ -145,15 +141,11 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
         starts[chunk], ends[chunk], types[chunk] = _usual_pieces(batch)
         for index in (at + np.flatnonzero(types[chunk] == 0)).tolist():
             span = int(records.starts[index]), int(records.ends[index])
-            text, kind = (0, 0), NORMAL
-            for number, wire_type, start, end in wire.fields(data, *span):
-                if number == TEXT and wire_type == LEN:
-                    text = (start, end)
-                elif number == TYPE and wire_type == VARINT:
-                    kind, _ = wire.varint(data, start, end)
-            if text[0] == text[1]:
+            piece = Message(data, span)
+            texts, kind = piece.spans(TEXT), piece.integer(TYPE, NORMAL)
+            if not piece.value(TEXT):
                 raise InvalidFile("a piece has no text", offset=span[0])
-            starts[index], ends[index] = text
+            starts[index], ends[index] = texts[-1]
             # protobuf reads an unknown enum value as the default
             types[index] = kind if NORMAL <= kind <= BYTE else NORMAL
     return ByteStrings(data, starts, ends), types
@@ -205,9 +197,11 @@ def open_model(model: bytes) -> tuple[Any, bool]:
     Raises :class:`InvalidFile` for a damaged model.
     """
     read_pieces(model)
-    for start, end in _fields(model, (NORMALIZER, DENORMALIZER), CHARSMAP, LEN):
-        if end > start:
-            check_charsmap(model[start:end])
+    parsed = _parse(model)
+    for number in (NORMALIZER, DENORMALIZER):
+        charsmap = parsed.message(number).value(CHARSMAP)
+        if charsmap:
+            check_charsmap(charsmap)
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
@@ -219,19 +213,7 @@ def open_model(model: bytes) -> tuple[Any, bool]:
         processor.LoadFromSerializedProto(model)
     except (RuntimeError, OSError, ValueError) as error:
         raise InvalidFile(f"the sentencepiece library rejects the model: {error}") from error
-    trainer = _fields(model, (TRAINER_SPEC,), SPACE_BEHIND, VARINT)
-    flags = [wire.varint(model, start, end)[0] != 0 for start, end in trainer]
-    return processor, flags[-1] if flags else False
-
-
-def _fields(
-    model: bytes, messages: Collection[int], field: int, wire_type: int
-) -> Iterator[tuple[int, int]]:
-    for message, kind, start, end in wire.fields(model, 0, len(model)):
-        if message in messages and kind == LEN:
-            for number, own, at, stop in wire.fields(model, start, end):
-                if number == field and own == wire_type:
-                    yield at, stop
+    return processor, parsed.message(TRAINER_SPEC).integer(SPACE_BEHIND) != 0
 
 
 def check_charsmap(charsmap: bytes) -> None:
@@ -256,15 +238,11 @@ def check_charsmap(charsmap: bytes) -> None:
 def scored_pieces(model: bytes) -> tuple[list[tuple[str, float]], bytes]:
     """Return the pieces of a unigram model with their scores, and the normalizer's table."""
     processor, _ = open_model(model)
-    kinds = [
-        wire.varint(model, start, end)[0]
-        for start, end in _fields(model, (TRAINER_SPEC,), MODEL_TYPE, VARINT)
-    ]
-    if kinds and kinds[-1] != UNIGRAM:
-        raise UnsupportedFormat(
-            f"model type {MODEL_TYPES.get(kinds[-1], kinds[-1])}, wanted unigram"
-        )
-    tables = [model[start:end] for start, end in _fields(model, (NORMALIZER,), CHARSMAP, LEN)]
+    parsed = _parse(model)
+    model_type = parsed.message(TRAINER_SPEC).integer(MODEL_TYPE, UNIGRAM)
+    if model_type != UNIGRAM:
+        what = f"model type {MODEL_TYPES.get(model_type, model_type)}, wanted unigram"
+        raise UnsupportedFormat(what)
     numbers = range(processor.get_piece_size())
     pieces = [(processor.id_to_piece(number), processor.get_score(number)) for number in numbers]
-    return pieces, tables[-1] if tables else b""
+    return pieces, parsed.message(NORMALIZER).value(CHARSMAP)

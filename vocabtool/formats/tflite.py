@@ -82,11 +82,9 @@ class _Model:
             place = Place(self._file, f"table filled from tensor {name}")
             with self.findings.warning(place.place, kind=InvalidFile):
                 entries, ids = self._strings(keys), self._integers(values)
-                if len(entries) != len(ids):
-                    raise InvalidFile(f"{len(entries):,} words, but {len(ids):,} ids")
                 self._used.add(keys.uint(TENSOR_BUFFER))
                 words = Vocabulary.from_ids(name, "table", entries, ids, places=(place,))
-                self.findings.found.append(replace(words, unknown=self._unknown.get(table)))
+                self.findings.lists.append(replace(words, unknown=self._unknown.get(table)))
         for number, (tensors, _) in enumerate(graphs):
             self._read_constants(tensors, f"graph {number}, tensor ")
 
@@ -142,7 +140,7 @@ class _Model:
             return
         if not data:
             raise InvalidFile("the operator does not contain its tokenizer model")
-        self.findings.found.append(replace(pieces_of(op, data), name=name, places=(place,)))
+        self.findings.lists.append(replace(pieces_of(op, data), name=name, places=(place,)))
 
     def _read_constants(self, tensors: Tables, scope: str) -> None:
         for number, tensor in enumerate(tensors):
@@ -153,8 +151,9 @@ class _Model:
             name = _name(tensors, number)
             place = Place(self._file, scope + name)
             with self.findings.warning(place.place, kind=InvalidFile):
-                if entries := self._strings(tensor):
-                    self.findings.found.append(constant(name, entries, place))
+                entries = self._strings(tensor)
+                if len(entries):
+                    self.findings.lists.append(constant(name, entries, place))
 
     def _value(self, tensor: Table) -> bytes:
         holder = self._buffers[tensor.uint(TENSOR_BUFFER)]
@@ -204,12 +203,14 @@ def _read(source: Source) -> Findings:
                 place = Place(source.name, f"appended file {name}")
                 with findings.warning(f"{place.place} is not read"):
                     data = archive.read(member)
+                    why_not = word_list.why_not_words(data[:HEAD], len(data))
                     if sentencepiece.looks_like_model(data[:HEAD]):
-                        findings.found.append(sentencepiece.vocabulary(data, name, place))
-                    elif why := word_list.why_not_words(data[:HEAD], len(data)):
-                        findings.found.append(PassedOver(name, 0, place, f"not a word list: {why}"))
+                        findings.lists.append(sentencepiece.vocabulary(data, name, place))
+                    elif why_not:
+                        why = f"not a word list: {why_not}"
+                        findings.lists.append(PassedOver(name, 0, place, why))
                     else:
-                        findings.found.append(word_list.words(data, name, place, kind="asset"))
+                        findings.lists.append(word_list.words(data, name, place, kind="asset"))
     return findings
 
 

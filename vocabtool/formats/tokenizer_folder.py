@@ -114,8 +114,9 @@ class FolderTokenizer:
             if made.stored != vocabulary.stored or not same_ids:
                 vocabulary = made
         used = ", ".join(self.settings)
-        note = f"{USED} {self.file}" + f" with {used}" * bool(used)
-        note += f"; left alone: {', '.join(self.left_alone)}" * bool(self.left_alone)
+        note = f"{USED} {self.file} with {used}" if used else f"{USED} {self.file}"
+        if self.left_alone:
+            note += f"; left alone: {', '.join(self.left_alone)}"
         return replace_fields(vocabulary, notes=(*vocabulary.notes, note))
 
 
@@ -332,7 +333,7 @@ def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
     with reading(file):
         pieces, charsmap = sentencepiece.scored_pieces(data)
     table = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
-    tables: list[Json] = [table] * bool(charsmap)
+    tables: list[Json] = [table] if charsmap else []
     if name == "Albert":
         steps, unknown, usual = _albert(settings, tables), 1, BERT_SPECIAL
     else:

@@ -107,8 +107,9 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
         encoded[row] = b2a_base64(stored[row], newline=False).decode()
     tokens = [entry.decode("utf-8", "backslashreplace") for entry in stored]
     columns = dict(zip(TYPES, (vocabulary.id_array().tolist(), tokens, encoded), strict=True))
+    unknown = vocabulary.unknown
     facts = {name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)} | {
-        "unknown": vocabulary.unknown and asdict(vocabulary.unknown),
+        "unknown": None if unknown is None else asdict(unknown),
         "specials": [special._asdict() for special in vocabulary.specials],
         "places": [place._asdict() for place in vocabulary.places],
     }

@@ -40,6 +40,7 @@ LEN: Final = 2
 FIXED32: Final = 5
 
 MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
+MAX_FIELDS: Final = 400_000  # of a message, without long lists of strings
 NO_STRINGS: Final = ByteStrings.of(())
 
 
@@ -54,14 +55,6 @@ def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
         if byte < 128:
             return value & 0xFFFF_FFFF_FFFF_FFFF, pos
         shift += 7
-
-
-def varint_of(value: int) -> bytes:
-    written = bytearray()
-    while value > 127:
-        written.append(value & 127 | 128)
-        value >>= 7
-    return bytes((*written, value))
 
 
 def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -101,39 +94,9 @@ def messages(buffer: Buffer, span: Span, wanted: int) -> Iterator[Span]:
             yield start, end
 
 
-def last_bytes(buffer: Buffer, span: Span, wanted: int) -> bytes:
-    """Return the last value of a bytes field, or ``b""``. ``wanted``: the field number."""
-    value = b""
-    for start, end in messages(buffer, span, wanted):
-        value = buffer[start:end]
-    return value
-
-
-def last_integer(buffer: Buffer, span: Span, wanted: int) -> int:
-    """Return the last value of an int32, int64 or bool field, or 0.
-
-    ``wanted``: the field number.
-    """
-    value = 0
-    for number, wire_type, start, end in fields(buffer, *span):
-        if number == wanted and wire_type == VARINT:
-            value = to_signed(varint(buffer, start, end)[0])
-    return value
-
-
 def to_signed(value: int) -> int:
     """Convert a varint, read as an unsigned 64-bit number, to int64."""
     return value - (1 << 64) if value >> 63 else value
-
-
-def integers(buffer: Buffer, span: Span, wire_type: int) -> Iterator[int]:
-    """Yield the int32 or int64 values in one occurrence of a repeated field, packed or not."""
-    pos, end = span
-    if wire_type not in (VARINT, LEN):
-        raise InvalidFile(f"a field of wire type {wire_type} cannot contain integers", offset=pos)
-    while pos < end:
-        value, pos = varint(buffer, pos, end)
-        yield to_signed(value)
 
 
 class Message:
@@ -147,7 +110,7 @@ class Message:
         self,
         buffer: Buffer,
         span: Span,
-        most: int,
+        most: int = MAX_FIELDS,
         *,
         strings_field: int = 0,
         until: Container[int] = (),
@@ -182,25 +145,45 @@ class Message:
                 self._spans.setdefault(number, []).append((start, pos))
             elif wire_type == VARINT:
                 self._integers[number] = to_signed(varint(buffer, start, pos)[0])
+            elif wire_type == FIXED32:
+                self._integers[number] = int.from_bytes(buffer[start:pos], "little")
 
     def spans(self, number: int) -> list[Span]:
         """Return the positions of all payloads of a field."""
         return self._spans.get(number, [])
 
+    def messages(self, number: int) -> Iterator[Message]:
+        """Yield the messages in a field."""
+        return (Message(self._buffer, span) for span in self.spans(number))
+
+    def message(self, number: int) -> Message:
+        """Return the last message in a field; an empty one if absent."""
+        return Message(self._buffer, self._spans.get(number, [(0, 0)])[-1])
+
+    def value(self, number: int) -> bytes:
+        """Return the last payload of a field; ``b""`` if absent."""
+        start, end = self._spans.get(number, [(0, 0)])[-1]
+        return self._buffer[start:end]
+
     def text(self, number: int, most: int = MAX_NAME) -> bytes:
-        """Return the first ``most`` bytes of the last payload of a field; empty if absent."""
+        """Return the first ``most`` bytes of the last payload of a field; ``b""`` if absent."""
         start, end = self._spans.get(number, [(0, 0)])[-1]
         return self._buffer[start : min(end, start + most)]
 
-    def integer(self, number: int) -> int:
-        """Return the last value of an int32, int64 or bool field; 0 if absent."""
-        return self._integers.get(number, 0)
+    def integer(self, number: int, default: int = 0) -> int:
+        """Return the last value of an int32, int64, bool or fixed32 field."""
+        return self._integers.get(number, default)
 
     def integers(self, wanted: int) -> Iterator[int]:
-        """Yield the values of an int32, int64 or bool field, packed or not, until the end."""
+        """Yield the values of an int32, int64 or bool field, packed or not."""
         for number, wire_type, start, end in fields(self._buffer, *self.span):
-            if number == wanted:
-                yield from integers(self._buffer, (start, end), wire_type)
+            if number == wanted and wire_type not in (VARINT, LEN):
+                what = f"a field of wire type {wire_type} cannot contain integers"
+                raise InvalidFile(what, offset=start)
+            position = start
+            while number == wanted and position < end:
+                value, position = varint(self._buffer, position, end)
+                yield to_signed(value)
 
 
 class Cursor:
@@ -236,6 +219,11 @@ class Cursor:
         """Read a number. ``layout``: its ``struct`` format, such as ``"<I"``."""
         start = self.skip(struct.calcsize(layout))
         return struct.unpack_from(layout, self.buffer, start)[0]
+
+    def varint(self) -> int:
+        """Read a varint as an unsigned 64-bit number."""
+        value, self.position = varint(self.buffer, self.position, len(self.buffer))
+        return value
 
     def count(self, layout: str, item_size: int = 1) -> int:
         """Read the number of items that follow. Each takes at least ``item_size`` bytes."""

@@ -14,7 +14,6 @@ only when their vectors are read.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import re
 from collections import Counter
@@ -158,8 +157,8 @@ class WordVectors:
             return None  # the file can be memory-mapped as it is
         with reading(str(self._file)):
             facts = self._file.stat()
-        key = hashlib.sha256(f"{facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()
-        return Path(folder or self._file.parent) / f"{self._file.name}.{key[:12]}.npy"
+        state = f"{facts.st_size:x}-{facts.st_mtime_ns:x}"
+        return Path(folder or self._file.parent) / f"{self._file.name}.{state}.npy"
 
 
 # The dimension, the number of words in the header if there is one, and where the first line after

@@ -124,7 +124,7 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
         called = linker.callers(body.name) or body.name in graph.objects.captures
         return not body.name or bool(called)
     if origin.object_id is not None:
-        return graph.objects.kind(origin.object_id) != "asset"
+        return graph.objects.get(origin.object_id).kind != "asset"
     if origin.node is None or origin.body.name:
         return True
     return graph.asset_of(origin) is None

@@ -164,9 +164,6 @@ def _is_size(number: TracePoint) -> bool:
 def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
     """Return the node that creates a resource, and the graph or function that contains the node."""
     origin = linker.origin(body, handle)
-    if origin is not None and origin.object_id is not None:
-        made = linker.made_by(origin.object_id)
-        origin = linker.origin(*made) if made is not None else None
     return (origin.body, origin.node) if origin is not None and origin.node else None
 
 

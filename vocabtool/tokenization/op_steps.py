@@ -248,8 +248,9 @@ def steps_of(op: TracePoint) -> StepsOfOp:
     if node.op in BRANCHES | LOOPS:
         raise op.refuse("its output depends on values that are only known when the model runs")
     name = node.op.removeprefix(b"TFText>")
-    part, output = OUTPUTS.get(name, (tensor.part, tensor.output))
-    if not (tensor.part == part if tensor.part else tensor.output == output):
+    output_name, output = OUTPUTS.get(name, (tensor.output_name, tensor.output))
+    is_text = tensor.output_name == output_name if tensor.output_name else tensor.output == output
+    if not is_text:
         raise op.refuse("the lookup does not read the output that contains the words of the text")
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)

@@ -32,6 +32,7 @@ from vocabtool.errors import (
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, refuse_link
 from vocabtool.formats.saved_model.graph import INTEGERS, MAX_ELEMENTS, MAX_RANK
+from vocabtool.formats.wire import Cursor, Message
 from vocabtool.system.byte_strings import ByteStrings
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
@@ -194,40 +195,35 @@ def _num_shards(values: Iterator[Pair]) -> int:
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
     with _in_part("the header", None):
-        message = (0, len(value))
-        if wire.last_integer(value, message, 2) != 0:  # the endianness
+        header = Message(value, (0, len(value)))
+        if header.integer(2) != 0:  # the endianness
             what = "the checkpoint is big-endian: save the model again on a little-endian machine"
             raise UnsupportedFormat(what)
-        for version in wire.messages(value, message, 3):
-            min_consumer = wire.last_integer(value, version, 2)
+        for version in header.messages(3):
+            min_consumer = version.integer(2)
             if min_consumer > BUNDLE_VERSION:
                 what = f"the checkpoint needs a reader of version {min_consumer} or later"
                 raise UnsupportedFormat(f"{what}; vocabtool reads version {BUNDLE_VERSION}")
-        return wire.last_integer(value, message, 1)
+        return header.integer(1)
 
 
 def _tensor_entry(value: bytes) -> TensorEntry:
-    numbers = {1: 0, 3: 0, 4: 0, 5: 0}  # data type, shard, offset, size
-    shape: list[int] = []
-    checksum, partitioned = 0, False
-    for number, wire_type, start, end in wire.fields(value, 0, len(value)):
-        if wire_type == wire.VARINT and number in numbers:
-            numbers[number] = wire.to_signed(wire.varint(value, start, end)[0])
-        elif wire_type == wire.LEN and number == 2:
-            for dimension in wire.messages(value, (start, end), 2):
-                size = wire.last_integer(value, dimension, 1)
-                if size < 0 or len(shape) == MAX_RANK:
-                    what = f"dimension {len(shape)} has size {size}; wanted at most {MAX_RANK}"
-                    raise InvalidFile(f"{what} dimensions, each of size 0 or more")
-                shape.append(size)
-        elif wire_type == wire.FIXED32 and number == 6:
-            checksum = _uint32(value, start)
-        elif wire_type == wire.LEN and number == 7:
-            partitioned = True
-    if math.prod(shape) > MAX_ELEMENTS:
+    entry = Message(value, (0, len(value)))
+    sizes = [size.integer(1) for size in entry.message(2).messages(2)]
+    if len(sizes) > MAX_RANK or min(sizes, default=0) < 0:
+        what = f"a shape of {len(sizes):,} dimensions, the smallest of size {min(sizes)}"
+        raise InvalidFile(f"{what}; wanted at most {MAX_RANK}, each of size 0 or more")
+    if math.prod(sizes) > MAX_ELEMENTS:
         raise InvalidFile("the shape has more than 2**63 - 1 elements")
-    dtype, shard, offset, size = numbers.values()
-    return TensorEntry(dtype, tuple(shape), shard, offset, size, checksum, partitioned)
+    return TensorEntry(
+        dtype=entry.integer(1),
+        shape=tuple(sizes),
+        shard=entry.integer(3),
+        offset=entry.integer(4),
+        size=entry.integer(5),
+        checksum=entry.integer(6),
+        partitioned=bool(entry.spans(7)),
+    )
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
@@ -266,26 +262,22 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
     last, spelled = None, 0
     for offset, entries in blocks:
-        key, pos, end = b"", 0, len(entries)
+        key, cursor = b"", Cursor(entries, 0, "an entry")
         with _in_part("a block", offset):
-            while pos < end:
-                shared, at = wire.varint(entries, pos, end)
-                unshared, at = wire.varint(entries, at, end)
-                size, at = wire.varint(entries, at, end)
+            while cursor.rest:
+                shared, unshared, size = cursor.varint(), cursor.varint(), cursor.varint()
                 # a key omits the prefix that it shares with the previous one
                 if shared > len(key):
                     what = f"a key shares {shared:,} bytes with the previous key"
                     raise InvalidFile(f"{what}, which has only {len(key):,}")
-                if unshared + size > end - at:
-                    raise InvalidFile("an entry extends past the end of the block")
-                key = key[:shared] + entries[at : at + unshared]
-                pos = at + unshared + size
+                key = key[:shared] + cursor.take(unshared)
+                value = cursor.take(size)
                 spelled += len(key)
                 if last is not None and key <= last:
                     raise InvalidFile(f"keys out of order: {_quote(key)} follows {_quote(last)}")
                 if spelled > MAX_TABLE:
                     raise InvalidFile(f"the keys have more than {MAX_TABLE:,} bytes")
-                yield key, entries[at + unshared : pos]
+                yield key, value
                 last = key
 
 
@@ -293,15 +285,15 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
-    with _in_part("the footer", start):  # it leads to a block that lists the data blocks
-        footer = table[start : -len(MAGIC)]
-        _, pos = wire.varint(footer, 0, len(footer))
-        _, pos = wire.varint(footer, pos, len(footer))
-        index = _handle(table, footer, pos)
+    with _in_part("the footer", start):  # after the handle of a block that is not needed ...
+        footer = Cursor(table, start, "a handle")
+        for _ in range(2):
+            footer.varint()
+        index = _handle(table, footer)  # ... that of the block which lists the data blocks
     behind = total = 0
     for _, value in _pairs([_block(table, *index)]):
         with _in_part("the handle of a block", index[0]):
-            start, end = _handle(table, value, 0)
+            start, end = _handle(table, Cursor(value, 0, "a handle"))
             if start < behind:
                 raise InvalidFile("a block overlaps the previous one")
         block = _block(table, start, end)
@@ -311,9 +303,8 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
         yield block
 
 
-def _handle(table: bytes, data: bytes, pos: int) -> wire.Span:
-    start, pos = wire.varint(data, pos, len(data))
-    size, _ = wire.varint(data, pos, len(data))
+def _handle(table: bytes, cursor: Cursor) -> wire.Span:
+    start, size = cursor.varint(), cursor.varint()
     if start + size + TRAILER > len(table) - FOOTER:
         raise InvalidFile(f"a block of {size:,} bytes at {start:,} extends outside the table")
     return start, start + size
@@ -326,7 +317,7 @@ def _block(table: bytes, start: int, end: int) -> Block:
         import pyarrow
 
         with _in_part("a compressed block", start):
-            size, _ = wire.varint(content, 0, len(content))  # after decompression
+            size = Cursor(content, 0, "the size").varint()  # after decompression
             if size > MAX_TABLE:
                 raise InvalidFile(f"{size:,} bytes decompressed, wanted at most {MAX_TABLE:,}")
             try:

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats import files, sentencepiece, wire, word_list
 from vocabtool.formats.files import MAX_FILES, named_file, refuse_link
 from vocabtool.formats.reader import HEAD, MIN_ENTRIES, TOO_FEW, Findings, PassedOver
+from vocabtool.formats.saved_model.checkpoint import Checkpoint
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
     INTEGERS,
@@ -38,13 +39,11 @@ from vocabtool.formats.saved_model.graph import (
     TABLE_OP,
     Body,
     Node,
+    Reference,
 )
-from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table, table_of
+from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.vocabulary import EntryType, Place, Vocabulary, in_id_order, is_utf8, printable
-
-if TYPE_CHECKING:
-    from vocabtool.formats.saved_model.checkpoint import Checkpoint
+from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
 
 WHOLE: Final = "whole file"
 
@@ -151,24 +150,33 @@ class Column:
     """The keys or the values of a lookup table.
 
     ``values``: the content of the column; ``None`` if it is unknown, or is neither strings nor
-    integers. In this case, ``caveat`` says why the table has no ids.
+    integers. In this case, ``caveat`` says why the table has no ids. ``constant``: the node that
+    contains the strings, as (body name, node name).
     """
 
     name: str
     place: Place
     values: ByteStrings | Numbers | None = None
     caveat: str = NO_IDS
+    constant: tuple[bytes, bytes] | None = None
 
 
 class TableContents(NamedTuple):
     """The words of a table.
 
-    ``words``: named after the place of the words, with notes on the ids. ``constants``: the nodes
-    that contain the keys and the values, as (body name, node name).
+    - ``name``, ``place``: of the constant or file with the words.
+    - ``ids``: the id of each entry, in the order of ``entries``; ``None``: its position.
+    - ``notes``: on the ids.
+    - ``constants``: the nodes that contain its strings, as (body name, node name).
     """
 
     table: Table
-    words: Vocabulary
+    name: str
+    place: Place
+    entries: ByteStrings
+    ids: Numbers | None
+    entry_type: EntryType
+    notes: tuple[str, ...]
     constants: tuple[tuple[bytes, bytes], ...]
 
 
@@ -211,18 +219,11 @@ def read_contents(
                 if node.op in FROM_FILE:
                     yield _join(table, *_file_columns(linker, assets, node, table, origins[0]))
                     continue
-                constants = (
-                    (origin.body.name, origin.node.name)
-                    for origin in origins
-                    if origin is not None and origin.node is not None
-                )
                 keys, values = (_column(linker, origin) for origin in origins)
-                yield _join(table, keys, values, tuple(constants))
+                yield _join(table, keys, values)
 
 
-def _join(
-    table: Table, keys: Column, values: Column, constants: tuple[tuple[bytes, bytes], ...] = ()
-) -> TableContents:
+def _join(table: Table, keys: Column, values: Column) -> TableContents:
     # The words are text keys or values, else integer keys.
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
@@ -239,27 +240,23 @@ def _join(
             raise InvalidFile(f"the keys come from {keys.name or 'an unknown op'}: words not read")
         if len(keys.values) > MAX_INTEGERS:
             raise InvalidFile(f"more than {MAX_INTEGERS:,} integer keys: they are not read")
-        parts = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))
-        entries = ByteStrings.of(b"%d" % number for part in parts for number in part.tolist())
+        chunks = (keys.values[at : at + CHUNK] for at in range(0, len(keys.values), CHUNK))
+        entries = ByteStrings.of(b"%d" % number for chunk in chunks for number in chunk.tolist())
     ids = None if isinstance(other.values, ByteStrings) else other.values
     if isinstance(ids, range):
         ids = ids[: len(entries)]
         if ids and not (ids[0] in word_list.INT64 and ids[-1] in word_list.INT64):
             raise InvalidFile(f"ids from {ids[0]} to {ids[-1]} do not fit into 64-bit integers")
-    numbered: tuple[ByteStrings, int, NDArray[np.int64] | None]
-    if isinstance(ids, np.ndarray) and len(ids) != len(entries):
-        numbered = (entries, 0, ids)  # refused when the table is described
-    else:
-        numbered = in_id_order(entries, ids)
-    vocabulary = Vocabulary(
-        words.name,
-        "table",
-        *numbered,
-        places=(words.place,),
+    return TableContents(
+        table=table,
+        name=words.name,
+        place=words.place,
+        entries=entries,
+        ids=ids,
         entry_type=entry_type,
         notes=caveats,
+        constants=tuple(column.constant for column in (keys, values) if column.constant),
     )
-    return TableContents(table, vocabulary, constants)
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
@@ -276,7 +273,8 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
         return Column(f"{printable(node.op)} {name}", place, caveat=COMPUTED)
     tensor = node.tensor_of(b"value")
     if tensor is not None and tensor.dtype == DT_STRING:
-        return Column(name, place, tensor.strings())
+        constant = (origin.body.name, node.name)
+        return Column(name, place, tensor.strings(), constant=constant)
     if tensor is not None and tensor.dtype in INTEGERS:
         return Column(name, place, tensor.integers())
     return Column(f"{name} (neither strings nor integers)", place)
@@ -327,17 +325,16 @@ def read_saved_contents(
             if name.endswith(TABLE_ATTRIBUTE):  # TensorFlow 2: the path of an object
                 # TensorFlow writes ``/`` in the name of an object as ``.S``, and ``.`` as ``..``.
                 path = (
-                    re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], part)
-                    for part in name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
+                    re.sub(rb"\.(.)", lambda m: b"/" if m[1] == b"S" else m[1], attribute)
+                    for attribute in name.removesuffix(TABLE_ATTRIBUTE).split(b"/")
                 )
-                object_id = linker.graph.objects.walk(path)
-                table = linker.table_of_object(object_id) if object_id is not None else None
+                table = linker.table_of_object(linker.graph.objects.walk(path))
             else:  # TensorFlow 1: the name of a node
-                table = table_of(linker.graph.main, linker.graph.main.node(name))
+                table = linker.table(linker.graph.main, Reference(name, b"", 0))
             if table is None:
                 raise InvalidFile("the keys belong to no table of the graph: words not read")
             if checkpoint.entries[key].elements == 0:
-                findings.found.append(PassedOver(shown, 0, place, "an empty table"))
+                findings.lists.append(PassedOver(shown, 0, place, "an empty table"))
                 continue
             columns: list[ByteStrings | NDArray[np.int64] | None] = []
             for column in (key, name + VALUES):
@@ -435,15 +432,16 @@ def read_constants(
                 if why_not is None and size < MIN_STRINGS:
                     why_not = TOO_FEW
                 if why_not is not None:
-                    findings.found.append(PassedOver(name, size, place, why_not))
+                    findings.lists.append(PassedOver(name, size, place, why_not))
                     continue
                 entries = tensor.strings()
                 stored = unwrap(entries)
                 notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
                 if stored is not entries:
                     notes.append("each entry was unwrapped from a protobuf message")
-                found = Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
-                findings.found.append(found)
+                findings.lists.append(
+                    Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
+                )
 
 
 def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
@@ -455,13 +453,13 @@ def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
         place = Place(CHECKPOINT_INDEX, printable(key))
         if key.endswith(BOOKKEEPING) or not entry.shape:
             why_not = "a single string, or metadata of TensorFlow"
-            findings.found.append(PassedOver(name, entry.elements, place, why_not))
+            findings.lists.append(PassedOver(name, entry.elements, place, why_not))
         elif _in_rows(entry.shape):
-            findings.found.append(PassedOver(name, entry.elements, place, IN_ROWS))
+            findings.lists.append(PassedOver(name, entry.elements, place, IN_ROWS))
         else:
             with findings.warning(f"variable {name}"):
                 stored = unwrap(checkpoint.strings(key))
-                findings.found.append(Vocabulary(name, "variable", stored, places=(place,)))
+                findings.lists.append(Vocabulary(name, "variable", stored, places=(place,)))
 
 
 def _in_rows(shape: tuple[int, ...]) -> bool:
@@ -490,7 +488,7 @@ def _use(
             # Arguments match the last inputs: the first one of a branch is its condition.
             from_end = len(node.data_inputs) - position
             names = sorted(node.called_functions() & linker.graph.functions.keys())
-            called = [linker.graph.functions[each] for each in names]
+            called = [linker.graph.functions[name] for name in names]
             called = [function for function in called if from_end <= len(function.arguments)]
             if called:
                 waiting.extend((function, function.arguments[-from_end]) for function in called)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
-from vocabtool.formats.wire import LEN, Buffer, Span
+from vocabtool.formats.wire import LEN, Buffer, Message, Span
 from vocabtool.system.byte_strings import ByteStrings
 
 # Tensors.
@@ -43,7 +43,8 @@ MAX_REPEATED_BYTES: Final = 64 << 20
 MAX_RANK: Final = 254  # TensorFlow's own limit
 MAX_ELEMENTS: Final = (1 << 63) - 1
 
-STRING_VAL_TAG: Final = 8 << 3 | LEN
+# The fields of a TensorProto that contain values.
+CONTENT, INT_VAL, STRING_VAL, INT64_VAL, BOOL_VAL = 4, 7, 8, 10, 11
 
 
 class Tensor(NamedTuple):
@@ -61,7 +62,7 @@ class Tensor(NamedTuple):
     def elements(self) -> int:
         elements = prod(self.shape)
         if any(size < 0 for size in self.shape) or elements > MAX_ELEMENTS:
-            shape = ", ".join(map(str, self.shape[:8])) + ", ..." * (len(self.shape) > 8)
+            shape = ", ".join(map(str, self.shape[:8])) + (", ..." if len(self.shape) > 8 else "")
             raise InvalidFile(f"invalid shape of a tensor: [{shape}]", offset=self.span[0])
         return elements
 
@@ -76,7 +77,7 @@ class Tensor(NamedTuple):
             elif number == 2 and wire_type == LEN:
                 shape = []
                 for dim in wire.messages(buffer, (start, end), 2):
-                    shape.append(wire.last_integer(buffer, dim, 1))
+                    shape.append(Message(buffer, dim).integer(1))
                     if len(shape) > MAX_RANK:
                         what = f"a tensor has more than {MAX_RANK} dimensions"
                         raise InvalidFile(what, offset=dim[0])
@@ -86,40 +87,27 @@ class Tensor(NamedTuple):
 
     def strings(self) -> ByteStrings:
         """Return the elements of a string tensor in row-major order."""
-        start, end = self.span
-        data = bytes(self.buffer[start:end])
-        pos = 0
-        content: Span | None = None
-        found = ByteStrings.of(())
-        while pos < len(data):
-            if data[pos] == STRING_VAL_TAG:
-                if len(found):
-                    what = "the strings of a tensor are not together"
-                    raise InvalidFile(what, offset=start + pos)
-                found, pos = wire.string_fields(data, pos, len(data), STRING_VAL_TAG)
-                continue
-            number, wire_type, first, pos = next(wire.fields(data, pos, len(data)))
-            if number == 4 and wire_type == LEN and pos > first:
-                content = (first, pos)
-        if content is not None:
-            return wire.length_list(data[slice(*content)], self.elements)
-        repeated = self._positions(len(found))
+        message = Message(self.buffer, self.span, strings_field=STRING_VAL)
+        entries, content = message.strings, message.value(CONTENT)
+        if content:
+            return wire.length_list(content, self.elements)
+        repeated = self._positions(len(entries))
         if repeated is None:
-            return found
-        if not len(found):
+            return entries
+        if not len(entries):
             return ByteStrings.of([b""] * len(repeated))
-        if len(found[-1]) * (len(repeated) - len(found)) > MAX_REPEATED_BYTES:
+        if len(entries[-1]) * (len(repeated) - len(entries)) > MAX_REPEATED_BYTES:
             what = "the last string is too long to be repeated in the rest of the tensor"
             raise InvalidFile(what, offset=self.span[0])
-        return found.take(repeated)
+        return entries.take(repeated)
 
     def integers(self) -> NDArray[np.int64]:
         """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,)."""
-        values_field = 7 if self.dtype == DT_INT32 else 10
+        values_field = INT_VAL if self.dtype == DT_INT32 else INT64_VAL
         packed: list[NDArray[np.int64]] = []
         single = array("q")
         for number, wire_type, start, end in wire.fields(self.buffer, *self.span):
-            if number == 4 and wire_type == LEN and end > start:
+            if number == CONTENT and wire_type == LEN and end > start:
                 dtype = np.dtype(INTEGERS[self.dtype])
                 if end - start != self.elements * dtype.itemsize:
                     what = f"wanted {self.elements:,} integers of {dtype.itemsize} bytes, got"
@@ -135,24 +123,20 @@ class Tensor(NamedTuple):
                 single.append(wire.to_signed(wire.varint(self.buffer, start, end)[0]))
             if len(packed) > 1 or (packed and single):
                 raise InvalidFile("the integers of a tensor are not together", offset=self.span[0])
-        found = packed[0] if packed else np.array(single, np.int64)
-        repeated = self._positions(len(found))
+        numbers = packed[0] if packed else np.array(single, np.int64)
+        repeated = self._positions(len(numbers))
         if repeated is None:
-            return found
-        return found[repeated] if len(found) else np.zeros(len(repeated), np.int64)
+            return numbers
+        return numbers[repeated] if len(numbers) else np.zeros(len(repeated), np.int64)
 
     def boolean(self) -> bool:
         """Return the value of a bool tensor of one element; ``False`` if it is not stored."""
-        for number, wire_type, start, end in wire.fields(self.buffer, *self.span):
-            if number == 4 and wire_type == LEN and end > start:
-                return bool(self.buffer[start])
-            if number == 11 and wire_type in (LEN, wire.VARINT):
-                return any(wire.integers(self.buffer, (start, end), wire_type))
-        return False
+        message = Message(self.buffer, self.span)
+        return any(message.text(CONTENT, 1)) or any(message.integers(BOOL_VAL))
 
     def raw_bytes(self) -> bytes:
         """Return the bytes of a uint8 or int8 tensor."""
-        return bytes(wire.last_bytes(self.buffer, self.span, 4))
+        return Message(self.buffer, self.span).value(CONTENT)
 
     def _positions(self, present: int) -> NDArray[np.int64] | None:
         wanted = self.elements
@@ -196,13 +180,13 @@ class Reference(NamedTuple):
     """An input of a node: an output of another node, or an argument of the function.
 
     - ``name``: the name of the other node, or of the argument.
-    - ``part``: in a function, the name of the output, such as ``values`` in ``node:values:0``.
-      Empty in the main graph.
+    - ``output_name``: in a function, such as ``values`` in ``node:values:0``; empty in the main
+      graph.
     - ``output``: the number of the output, counted from 0.
     """
 
     name: bytes
-    part: bytes
+    output_name: bytes
     output: int
 
     @classmethod
@@ -242,9 +226,9 @@ class Node(NamedTuple):
                 if len(inputs) > MAX_NODES:
                     raise UnsupportedFormat(f"a node has more than {MAX_NODES:,} inputs")
             elif number == 5:
-                key = bytes(wire.last_bytes(buffer, (start, end), 1))
-                for value in wire.messages(buffer, (start, end), 2):
-                    attributes[key] = value
+                entry = Message(buffer, (start, end))
+                for value in entry.spans(2):
+                    attributes[entry.value(1)] = value
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
@@ -252,44 +236,36 @@ class Node(NamedTuple):
 
     def bytes_of(self, key: bytes) -> bytes:
         """Return the value of a string attribute; ``b""`` if missing."""
-        return bytes(wire.last_bytes(self.buffer, self.attributes.get(key, ABSENT), 2))
+        return self._value(key).value(2)
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
         """Return the value of an int, bool or type attribute; ``default`` if missing."""
-        span = self.attributes.get(key, ABSENT)
-        for number, wire_type, start, end in wire.fields(self.buffer, *span):
-            if number in (3, 5, 6) and wire_type == wire.VARINT:
-                return wire.to_signed(wire.varint(self.buffer, start, end)[0])
-        return default
+        value = self._value(key)
+        return value.integer(3, value.integer(5, value.integer(6, default)))
 
     def integers_of(self, key: bytes) -> tuple[int, ...]:
-        return tuple(
-            wire.to_signed(value)
-            for number, wire_type, start, end in wire.fields(
-                self.buffer, *self.attributes.get(key, ABSENT)
-            )
-            if number == 1 and wire_type == LEN
-            for field, inner, first, behind in wire.fields(self.buffer, start, end)
-            if field == 3
-            for value in wire.integers(self.buffer, (first, behind), inner)
-        )
+        lists = self._value(key).messages(1)
+        return tuple(number for values in lists for number in values.integers(3))
 
     def tensor_of(self, key: bytes) -> Tensor | None:
-        span = next(wire.messages(self.buffer, self.attributes.get(key, ABSENT), 8), None)
-        return Tensor.parse(self.buffer, span) if span else None
+        spans = self._value(key).spans(8)
+        return Tensor.parse(self.buffer, spans[0]) if spans else None
 
     def function(self) -> bytes:
-        return next(self.functions_of(b"f"), b"")
+        """Return the function that the attribute ``f`` names; ``b""`` if there is none."""
+        return next(iter(self.functions_of(b"f")), b"")
+
+    def functions_of(self, key: bytes) -> list[bytes]:
+        """Return the names of the functions in an attribute, such as all branches of a ``Case``."""
+        return [function.value(1) for function in self._value(key).messages(10)]
 
     def called_functions(self) -> set[bytes]:
         """Return the functions that the attributes name, and the op: it may be a function."""
         names = {name for key in self.attributes for name in self.functions_of(key)}
         return names | {self.op}
 
-    def functions_of(self, key: bytes) -> Iterator[bytes]:
-        """Yield the names of the functions in an attribute, such as all branches of a ``Case``."""
-        for function in wire.messages(self.buffer, self.attributes.get(key, ABSENT), 10):
-            yield bytes(wire.last_bytes(self.buffer, function, 1))
+    def _value(self, key: bytes) -> Message:
+        return Message(self.buffer, self.attributes.get(key, ABSENT))
 
 
 class Body:
@@ -390,7 +366,8 @@ class Body:
     def node(self, name: bytes) -> Node | None:
         if self._searches < MAX_SEARCHES:
             self._searches += 1
-            needle = b"\n" + wire.varint_of(len(name)) + name
+            # A short name follows its tag and its length.
+            needle = b"\n%c%b" % (len(name), name) if len(name) < 128 else name
             return next((node for node in self.search(needle) if node.name == name), None)
         record = self._records.get(name)
         return None if record is None else self._node(record)
@@ -434,19 +411,14 @@ def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:
             body = Body(buffer, FUNCTION_NODE)
             outputs: tuple[bytes, ...] = ()
             returned: dict[bytes, Reference] = {}
-            for field, part in body.read(function):
+            for field, submessage_span in body.read(function):
+                submessage = Message(buffer, submessage_span)
                 if field == 1:  # the signature
-                    body.name = bytes(wire.last_bytes(buffer, part, 1))
-                    body.arguments, outputs = (
-                        tuple(
-                            bytes(wire.last_bytes(buffer, argument, 1))
-                            for argument in wire.messages(buffer, part, direction)
-                        )
-                        for direction in (2, 3)
-                    )
+                    body.name = submessage.value(1)
+                    body.arguments = tuple(argument.value(1) for argument in submessage.messages(2))
+                    outputs = tuple(output.value(1) for output in submessage.messages(3))
                 elif field == 4:
-                    key = bytes(wire.last_bytes(buffer, part, 1))
-                    returned[key] = Reference.parse(bytes(wire.last_bytes(buffer, part, 2)))
+                    returned[submessage.value(1)] = Reference.parse(submessage.value(2))
             body.returns = tuple(returned.get(name, NOWHERE) for name in outputs)
             functions[body.name] = body
             count += 1  # several may have one name

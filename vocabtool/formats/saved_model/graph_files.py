@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vocabtool.errors import (
     GIT_LFS,
@@ -25,7 +25,9 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.formats import encoder_files, files, wire
+from vocabtool.formats.keras import LookupLayer
 from vocabtool.formats.reader import Findings, Reader, Source
+from vocabtool.formats.saved_model.checkpoint import Checkpoint
 from vocabtool.formats.saved_model.contents import (
     GROWING,
     AssetFolder,
@@ -48,10 +50,6 @@ from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_meta
 from vocabtool.formats.saved_model.tokenizers import read_tokenizers
 from vocabtool.formats.wire import LEN
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
-
-if TYPE_CHECKING:
-    from vocabtool.formats.keras import LookupLayer
-    from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 HEAD: Final = 4096
 SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
@@ -165,7 +163,7 @@ def path_of(model: str | Path) -> Path:
         raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
     if not path.is_file() and not path.is_dir():
         raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
-    if path.is_dir() and graphs_file_in(path) is not None:
+    if graphs_file_in(path) is not None:
         return path
     for find in (encoder_files.find_static, encoder_files.find_onnx):
         with suppress(VocabtoolError):  # any other model
@@ -189,17 +187,16 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
         for path in folder.glob(pattern)
     )
     if below:
-        more = ["..."] * (len(below) > files.MAX_NAMED)
         what = f"{folder}: contains models in subfolders. Pass one of them:"
-        return UnknownFormat(what, (*below[: files.MAX_NAMED], *more))
+        return UnknownFormat(what, files.first_few(below))
     names = sorted(path.name for path in folder.iterdir())
     if not names:
         return UnknownFormat(f"{folder}: an empty folder; wanted one with a saved_model.pb")
-    listed = ", ".join(names[: files.MAX_NAMED]) + ", ..." * (len(names) > files.MAX_NAMED)
+    listed = ", ".join(files.first_few(names))
     return UnknownFormat(
         f"{folder}: no saved_model.pb and no vocabulary in it; it contains {listed}. "
         "Pass the folder of a SavedModel or of a tokenizer, or a frozen graph's file itself.",
-        (*tried[: files.MAX_NAMED], *["..."] * (len(tried) > files.MAX_NAMED)),
+        files.first_few(tried),
     )
 
 
@@ -289,7 +286,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
             read_variables(checkpoint, findings)
         tables = list(describer.vocabularies(contents, findings))
         graphs.append((linker, {table.key: vocabulary for table, vocabulary in tables}))
-        findings.found += (vocabulary for _, vocabulary in tables)
+        findings.lists += (vocabulary for _, vocabulary in tables)
         read_tokenizers(linker, findings)
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
@@ -297,7 +294,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
-                    findings.found.append(read_asset(path))
+                    findings.lists.append(read_asset(path))
     findings.format = opened.format
     return findings, graphs
 
@@ -310,8 +307,6 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
         node.op in VARIABLES and node.integer_of(b"dtype") == DT_STRING for node in variables
     ):
         return None
-    from vocabtool.formats.saved_model.checkpoint import Checkpoint
-
     with findings.warning("words in variables or mutable tables are not read"):
         if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
@@ -319,21 +314,13 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
     return None
 
 
-def _read(source: Source) -> Findings:
+def read(source: Source) -> Findings:
+    """Read a graph file, or a folder with a SavedModel."""
     opened = open_graphs(source.file)
     with reading(str(opened.file)):
         return read_model(opened)[0]
 
 
-GRAPH_FOLDER: Final = Reader(
-    "SavedModel",
-    lambda source: (
-        None
-        if source.file.is_dir() and graphs_file_in(source.file) is not None
-        else "not a folder with a saved_model.pb"
-    ),
-    _read,
-)
-GRAPH_FILE: Final = Reader("graph", why_no_graphs, _read)
+GRAPH_FILE: Final = Reader("graph", why_no_graphs, read)
 # Accepts every file: the last reader, for graphs that cannot be recognised by their first bytes.
-OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, _read)
+OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, read)

@@ -29,7 +29,7 @@ from vocabtool.formats.saved_model.graph import (
     Reference,
     read_graph,
 )
-from vocabtool.formats.wire import LEN, Buffer, Span
+from vocabtool.formats.wire import Buffer, Message, Span
 from vocabtool.vocabulary import Place, printable
 
 SERVE: Final = "serve"  # the tag of the graph for inference
@@ -57,13 +57,18 @@ GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", 
 class SavedObject(NamedTuple):
     """A saved object.
 
-    ``children``: the objects in its attributes, as (object id, attribute name). ``payload``: the
-    span of the message that describes the object.
+    - ``children``: the objects in its attributes, as (object id, attribute name).
+    - ``name``: the name of a node, of a function or of a type, such as ``_tf_keras_layer``.
+    - ``asset``: of an asset, its position in the assets of the graph.
     """
 
     kind: ObjectKind = "other"
     children: tuple[tuple[int, bytes], ...] = ()
-    payload: Span = (0, 0)
+    name: bytes = b""
+    asset: int = -1
+
+
+MISSING: Final = SavedObject()
 
 
 @dataclass(frozen=True)
@@ -73,30 +78,24 @@ class ObjectGraph:
     ``captures``: the ids of the objects that a function captures, by the name of the function.
     """
 
-    buffer: Buffer
     objects: tuple[SavedObject, ...] = ()
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
-    def kind(self, object_id: int) -> ObjectKind:
-        return self.objects[object_id].kind if 0 <= object_id < len(self.objects) else "other"
-
-    def text(self, object_id: int) -> bytes:
-        """Return the name that an object contains. The object must exist.
-
-        The name is that of a node, of a function or of a type, such as ``_tf_keras_layer``.
-        """
-        return bytes(wire.last_bytes(self.buffer, self.objects[object_id].payload, 1))
+    def get(self, object_id: int | None) -> SavedObject:
+        """Return an object; :data:`MISSING` if there is no such object."""
+        if object_id is None or not 0 <= object_id < len(self.objects):
+            return MISSING
+        return self.objects[object_id]
 
     @cached_property
     def keras_tables(self) -> frozenset[int]:
         """Object ids of the tables in Keras lookup layers."""
-        exported = self.walk([EXPORTED])
-        tables = {child for child, _ in self.objects[exported].children} if exported else set()
-        for object_id, saved in enumerate(self.objects):
+        tables = {child for child, _ in self.get(self.walk([EXPORTED])).children}
+        for saved in self.objects:
             names = {name for _, name in saved.children}
             if LOOKUP_TABLE not in names:
                 continue
-            is_layer = saved.kind == "user" and self.text(object_id).startswith(KERAS)
+            is_layer = saved.kind == "user" and saved.name.startswith(KERAS)
             if is_layer or names & KERAS_SIBLINGS:
                 tables |= {child for child, name in saved.children if name == LOOKUP_TABLE}
         return frozenset(tables)
@@ -105,7 +104,7 @@ class ObjectGraph:
         """Return the id of the object at a path of attribute names from the root."""
         here = 0
         for name in path:
-            children = self.objects[here].children if 0 <= here < len(self.objects) else ()
+            children = self.get(here).children
             here = next((child for child, local in children if local == name), -1)
         return here if 0 <= here < len(self.objects) else None
 
@@ -119,7 +118,7 @@ class ObjectGraph:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
                 if child not in paths and 0 <= child < len(self.objects):
-                    path = paths[parent] + b"." * bool(paths[parent]) + name
+                    path = b".".join((paths[parent], name)) if paths[parent] else name
                     if len(path) > MAX_PATH:
                         continue
                     paths[child] = path
@@ -160,11 +159,9 @@ class MetaGraph:
         if origin.object_id is None:
             node = origin.node.name if origin.node is not None else None
             return next((filename for owner, filename in self.assets if owner == node), None)
-        if self.objects.kind(origin.object_id) != "asset":
-            return None
-        payload = self.objects.objects[origin.object_id].payload
-        position = wire.last_integer(self.objects.buffer, payload, 1)
-        return self.assets[position][1] if 0 <= position < len(self.assets) else None
+        saved = self.objects.get(origin.object_id)
+        in_assets = saved.kind == "asset" and 0 <= saved.asset < len(self.assets)
+        return self.assets[saved.asset][1] if in_assets else None
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
@@ -178,38 +175,35 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     graphs = []
-    found = [*islice(wire.messages(buffer, (0, len(buffer)), 2), MAX_META_GRAPHS + 1)]
-    if len(found) > MAX_META_GRAPHS:
+    spans = [*islice(wire.messages(buffer, (0, len(buffer)), 2), MAX_META_GRAPHS + 1)]
+    if len(spans) > MAX_META_GRAPHS:
         raise InvalidFile(f"a SavedModel of more than {MAX_META_GRAPHS:,} meta graphs")
-    for meta_graph in found:
+    for meta_graph_span in spans:
+        meta_graph = Message(buffer, meta_graph_span)
         main, functions = Body(buffer, GRAPH_NODE), dict[bytes, Body]()
-        objects = ObjectGraph(buffer)
-        tags: tuple[str, ...] = ()
-        assets: list[Asset] = []
-        collected: list[Span] = []
-        for number, wire_type, start, end in wire.fields(buffer, *meta_graph):
-            span = (start, end)
-            if wire_type != LEN:
-                continue
-            if number == 1:
-                named = wire.messages(buffer, span, 4)
-                tags = tuple(printable(bytes(buffer[slice(*each)])) for each in named)
-            elif number == 2:
-                main, functions = read_graph(buffer, span)
-            elif number == 4 and wire.last_bytes(buffer, span, 1) == ASSET_COLLECTION:
+        for span in meta_graph.spans(2):
+            main, functions = read_graph(buffer, span)
+        tags = [tag for info in meta_graph.spans(1) for tag in wire.messages(buffer, info, 4)]
+        assets = [*meta_graph.messages(6)]
+        for collection in meta_graph.messages(4):
+            if collection.value(1) == ASSET_COLLECTION:
                 # TensorFlow 1 lists assets only here:
                 # {1: name, 2: CollectionDef {5: AnyList {1: Any {2: AssetFileDef}}}}.
-                spans = [span]
-                for wanted in (2, 5, 1, 2):
-                    spans = [part for each in spans for part in wire.messages(buffer, each, wanted)]
-                collected += spans
-            elif number == 6:
-                assets.append(_read_asset(buffer, span))
-            elif number == 7:
-                objects = _read_object_graph(buffer, span)
-        assets += [_read_asset(buffer, span) for span in collected]
-        bodies = (main, *functions.values())
-        graphs.append(MetaGraph(file, main, bodies, functions, objects, tuple(assets), tags))
+                messages = [collection]
+                for number in (2, 5, 1, 2):
+                    messages = [inner for outer in messages for inner in outer.messages(number)]
+                assets += messages
+        graphs.append(
+            MetaGraph(
+                file=file,
+                main=main,
+                bodies=(main, *functions.values()),
+                functions=functions,
+                objects=_read_object_graph(buffer, meta_graph.spans(7)),
+                assets=tuple(_asset(message) for message in assets),
+                tags=tuple(printable(buffer[slice(*tag)]) for tag in tags),
+            )
+        )
     if not any(graph.main.has_ops() for graph in graphs):
         raise InvalidFile("contains no graph: not a SavedModel, or truncated near its beginning")
     if len(graphs) > 1:
@@ -224,54 +218,37 @@ def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     main, functions = read_graph(buffer, (0, len(buffer)))
     if not main.has_ops():
         raise InvalidFile("contains no node: not a GraphDef, or truncated near its beginning")
-    bodies = (main, *functions.values())
-    return (MetaGraph(file, main, bodies, functions, ObjectGraph(buffer)),)
+    return (MetaGraph(file, main, (main, *functions.values()), functions, ObjectGraph()),)
 
 
-def _read_asset(buffer: Buffer, span: Span) -> Asset:
+def _asset(message: Message) -> Asset:
     """Read an AssetFileDef {1: TensorInfo {1: name}, 2: filename}."""
     node = b""
-    for tensor_info in wire.messages(buffer, span, 1):
-        node = bytes(wire.last_bytes(buffer, tensor_info, 1)).partition(b":")[0]
-    return node, bytes(wire.last_bytes(buffer, span, 2))
+    for tensor_info in message.messages(1):
+        node = tensor_info.value(1).partition(b":")[0]
+    return node, message.value(2)
 
 
-def _read_object_graph(buffer: Buffer, span: Span) -> ObjectGraph:
+def _read_object_graph(buffer: Buffer, spans: list[Span]) -> ObjectGraph:
     objects: list[SavedObject] = []
-    captured = 0
     captures: dict[bytes, tuple[int, ...]] = {}
-    for number, wire_type, start, end in wire.fields(buffer, *span):
-        if number == 1 and wire_type == LEN:
-            objects.append(_read_object(buffer, (start, end)))
-        elif number == 2 and wire_type == LEN:
-            name = bytes(wire.last_bytes(buffer, (start, end), 1))
-            for function in wire.messages(buffer, (start, end), 2):
-                ids = (
-                    object_id
-                    for part, inner, first, behind in wire.fields(buffer, *function)
-                    if part == 2
-                    for object_id in wire.integers(buffer, (first, behind), inner)
-                )
-                captures[name] = tuple(islice(ids, MAX_NODES + 1))
-                captured += len(captures[name])
-        if len(objects) > MAX_NODES:
-            raise UnsupportedFormat(f"the object graph has more than {MAX_NODES:,} objects")
-        if captured > MAX_NODES:
-            raise UnsupportedFormat(f"the functions have more than {MAX_NODES:,} captures")
-    return ObjectGraph(buffer, tuple(objects), captures)
-
-
-def _read_object(buffer: Buffer, span: Span) -> SavedObject:
-    kind: ObjectKind = "other"
-    payload: Span = (0, 0)
-    children = []
-    for number, wire_type, start, end in wire.fields(buffer, *span):
-        if number == 1 and wire_type == LEN:
-            child = wire.last_integer(buffer, (start, end), 1)
-            children.append((child, wire.last_bytes(buffer, (start, end), 2)))
-        elif number in OBJECT_FIELDS and wire_type == LEN:
-            kind, payload = OBJECT_FIELDS[number], (start, end)
-    return SavedObject(kind, tuple(children), payload)
+    captured = 0
+    for span in spans[-1:]:
+        graph = Message(buffer, span, MAX_NODES)
+        for saved in graph.messages(1):
+            children = tuple((child.integer(1), child.value(2)) for child in saved.messages(1))
+            described = SavedObject(children=children)
+            for number, kind in OBJECT_FIELDS.items():
+                for payload in saved.messages(number):
+                    described = SavedObject(kind, children, payload.value(1), payload.integer(1))
+            objects.append(described)
+        for entry in graph.messages(2):
+            for function in entry.messages(2):
+                captures[entry.value(1)] = tuple(islice(function.integers(2), MAX_NODES + 1))
+                captured += len(captures[entry.value(1)])
+            if captured > MAX_NODES:
+                raise UnsupportedFormat(f"the functions have more than {MAX_NODES:,} captures")
+    return ObjectGraph(tuple(objects), captures)
 
 
 # Tracing tensors.
@@ -293,7 +270,7 @@ TABLES: Final = frozenset(
 
 
 class Origin(NamedTuple):
-    """Where a tensor comes from: an output of a node, or a saved object."""
+    """Where a tensor comes from: an output of a node, or a saved object that no node creates."""
 
     body: Body
     node: Node | None = None
@@ -307,7 +284,6 @@ class Table(NamedTuple):
     key: bytes
     body: Body
     node: Node
-    object_id: int | None = None
 
 
 Call = tuple[Body, Node]
@@ -320,7 +296,6 @@ class Linker:
     _callers: dict[bytes, list[Call]] = field(default_factory=dict)
     _origins: dict[tuple[bytes, Reference], Origin | None] = field(default_factory=dict)
     _steps: int = 0
-    _tables: dict[tuple[bytes, bytes, int], Table | None] = field(default_factory=dict)
 
     def origin(self, body: Body, reference: Reference) -> Origin | None:
         """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
@@ -331,11 +306,11 @@ class Linker:
         key = (body.name, reference)
         if key in self._origins:
             return self._origins[key]
-        found: Origin | None = None
+        origin: Origin | None = None
         # A step: a body, a reference in it, and the calls entered on the way, outermost first.
         waiting: deque[Step] = deque([(body, reference, ())])
         seen: set[tuple[bytes, Reference]] = set()
-        while found is None and waiting and len(seen) < MAX_STEPS:  # breadth first
+        while origin is None and waiting and len(seen) < MAX_STEPS:  # breadth first
             here, at, calls = waiting.popleft()
             if (here.name, at) in seen:
                 continue
@@ -350,13 +325,15 @@ class Linker:
                 # An argument has its value from the call that led here, else from the object that
                 # the function captured, else from all calls of the function.
                 captured = None if calls else self.capture(here, at.name)
+                saved, creator = self.graph.objects.get(captured), self._creator(captured)
                 if captured is None:
                     waiting.extend(self._passed_in(here, at.name, calls))
-                elif self.graph.objects.kind(captured) == "constant":
-                    constant = Reference(self.graph.objects.text(captured), b"", 0)
-                    waiting.append((self.graph.main, constant, ()))
+                elif saved.kind == "constant":
+                    waiting.append((self.graph.main, Reference(saved.name, b"", 0), ()))
+                elif creator is not None:
+                    waiting.append((creator, creator.returns[0], ()))
                 else:
-                    found = Origin(here, object_id=captured)
+                    origin = Origin(here, object_id=captured)
                 continue
             if node.op in COPIES and node.data_inputs:
                 waiting.append((here, node.data_inputs[0], calls))
@@ -367,9 +344,9 @@ class Linker:
             if called is not None and at.output < len(called.returns):
                 waiting.append((called, called.returns[at.output], (*calls, (here, node))))
             else:
-                found = Origin(here, node, at)
-        self._origins[key] = found
-        return found
+                origin = Origin(here, node, at)
+        self._origins[key] = origin
+        return origin
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
         # the last call passes them; without calls, all callers do
@@ -398,8 +375,9 @@ class Linker:
                 for node in body.search(function)
                 if function in node.called_functions()
             ]
-        found = self._callers.get(function)
-        return self._all_callers.get(function, []) if found is None else found
+        if function in self._callers:
+            return self._callers[function]
+        return self._all_callers.get(function, [])
 
     @cached_property
     def _all_callers(self) -> dict[bytes, list[Call]]:
@@ -413,55 +391,39 @@ class Linker:
     @cached_property
     def captors(self) -> dict[bytes, list[tuple[Body, bytes]]]:
         """For each constant of the main graph, the (function, argument) pairs that capture it."""
-        objects = self.graph.objects
-        found: dict[bytes, list[tuple[Body, bytes]]] = {}
-        for name, captures in objects.captures.items():
+        captors: dict[bytes, list[tuple[Body, bytes]]] = {}
+        for name, captures in self.graph.objects.captures.items():
             body = self.graph.functions.get(name)
             arguments = body.arguments if body else ()
             for object_id, argument in zip(reversed(captures), reversed(arguments), strict=False):
-                if body is not None and objects.kind(object_id) == "constant":
-                    found.setdefault(objects.text(object_id), []).append((body, argument))
-        return found
+                saved = self.graph.objects.get(object_id)
+                if body is not None and saved.kind == "constant":
+                    captors.setdefault(saved.name, []).append((body, argument))
+        return captors
 
     def table(self, body: Body, handle: Reference) -> Table | None:
         """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
-        key = (body.name, handle.name, handle.output)
-        if key not in self._tables:
-            self._tables[key] = None  # ends a recursion: a creator may refer to itself
-            origin = self.origin(body, handle)
-            if origin is not None and origin.object_id is not None:
-                self._tables[key] = self.table_of_object(origin.object_id)
-            elif origin is not None:
-                self._tables[key] = table_of(origin.body, origin.node)
-        return self._tables[key]
+        origin = self.origin(body, handle)
+        node = None if origin is None else origin.node
+        if origin is None or node is None or node.op not in TABLES:
+            return None
+        # nodes that share a table get one key
+        shared = node.bytes_of(b"shared_name")
+        if shared:
+            return Table(b"shared " + shared, origin.body, node)
+        if node.integer_of(b"use_node_name_sharing"):
+            return Table(b"node " + node.name, origin.body, node)
+        return Table(b"node " + origin.body.name + b"/" + node.name, origin.body, node)
 
-    def table_of_object(self, object_id: int) -> Table | None:
-        made = self.made_by(object_id)
-        table = self.table(*made) if made is not None else None
-        return table._replace(object_id=object_id) if table else None
+    def table_of_object(self, object_id: int | None) -> Table | None:
+        creator = self._creator(object_id)
+        return None if creator is None else self.table(creator, creator.returns[0])
 
-    def made_by(self, object_id: int) -> tuple[Body, Reference] | None:
-        """Return the function that creates a saved resource, and the function's first output.
-
-        Returns ``None`` if there is no such function.
-        """
-        objects = self.graph.objects
-        in_use = 0 <= object_id < len(objects.objects)
-        for child, name in objects.objects[object_id].children if in_use else ():
-            if name == b"_create_resource" and objects.kind(child) == "function":
-                creator = self.graph.functions.get(objects.text(child))
-                return (creator, creator.returns[0]) if creator and creator.returns else None
+    def _creator(self, object_id: int | None) -> Body | None:
+        """Return the function that creates a saved resource, its first output."""
+        for child, name in self.graph.objects.get(object_id).children:
+            function = self.graph.objects.get(child)
+            creator = self.graph.functions.get(function.name)
+            if name == b"_create_resource" and function.kind == "function":
+                return creator if creator is not None and creator.returns else None
         return None
-
-
-def table_of(body: Body, node: Node | None) -> Table | None:
-    """Return the table that a node makes; ``None`` if it makes none."""
-    if node is None or node.op not in TABLES:
-        return None
-    # nodes that share a table get one key
-    shared = node.bytes_of(b"shared_name")
-    if shared:
-        return Table(b"shared " + shared, body, node)
-    if node.integer_of(b"use_node_name_sharing"):
-        return Table(b"node " + node.name, body, node)
-    return Table(b"node " + body.name + b"/" + node.name, body, node)

@@ -25,7 +25,15 @@ from vocabtool.formats.reader import Findings
 from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Table
-from vocabtool.vocabulary import Place, Special, Unknown, Vocabulary, decode, printable
+from vocabtool.vocabulary import (
+    Place,
+    Special,
+    Unknown,
+    Vocabulary,
+    decode,
+    in_id_order,
+    printable,
+)
 
 FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))
 WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
@@ -73,8 +81,8 @@ class TableDescriber:
         for layer in layers:
             path = [name.encode() for name in layer.path.split(".")[1:]]
             for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
-                if (table_id := objects.walk(path + way)) is not None:
-                    self._layers[table_id] = layer
+                self._layers[objects.walk(path + way)] = layer
+        self._layers.pop(None, None)  # a path that leads nowhere
         # By table key: the first lookup with a known default value, the WordPiece op that uses
         # the table, and the id of the object as which it is saved.
         self._lookups: dict[bytes, Lookup] = {}
@@ -101,57 +109,54 @@ class TableDescriber:
     ) -> Iterator[tuple[Table, Vocabulary]]:
         """Yield each table and its vocabulary; add warnings of bad contents to ``findings``."""
         for content in contents:
-            path = self._objects.paths.get(self._object_id(content.table))
-            label = printable(path or content.table.node.name)
+            table = content.table
+            path = self._objects.paths.get(self._object_ids.get(table.key))
+            label = printable(path or table.node.name)
             with findings.warning(f"table {label}"):
-                yield content.table, self._vocabulary(content, label)
+                words = Vocabulary(
+                    self._name(table, content.name),
+                    "table",
+                    *in_id_order(content.entries, content.ids),
+                    places=(Place(content.place.file, f"{content.place.place}, fills {label}"),),
+                    entry_type=content.entry_type,
+                )
+                lookup, unknown = self._lookups.get(table.key), None
+                if lookup is not None and lookup.buckets is not None:
+                    first, size = lookup.buckets
+                    if first is None:  # a table accepts a duplicate only with the same id
+                        first = len(words) if words.ids is None else words.stored.distinct
+                    unknown = Unknown(first, size)
+                elif lookup is not None and isinstance(lookup.default, int):
+                    unknown = Unknown(lookup.default)
+                notes = content.notes
+                wordpiece = self._wordpieces.get(table.key)
+                if wordpiece is not None:
+                    indicator = printable(wordpiece.bytes_of(b"suffix_indicator"))
+                    notes += (f"WordPiece: {indicator} marks a continuation",)
+                    token = wordpiece.bytes_of(b"unknown_token")
+                    rows = np.flatnonzero(words.stored.equal_to(token))
+                    if wordpiece.integer_of(b"use_unknown_token") and len(rows):
+                        unknown = Unknown(int(words.id_array()[rows[0]]))
+                specials = self._specials(table, words, unknown)
+                yield table, replace(words, unknown=unknown, specials=specials, notes=notes)
 
-    def _object_id(self, table: Table) -> int | None:
-        return self._object_ids.get(table.key) if table.object_id is None else table.object_id
-
-    def _vocabulary(self, contents: TableContents, label: str) -> Vocabulary:
-        table, words = contents.table, contents.words
-        entries, place = words.stored, words.places[0]
-        if words.ids is not None and len(words.ids) != len(entries):
-            raise InvalidFile(f"{len(entries):,} entries but {len(words.ids):,} ids")
-        vocabulary = replace(
-            words,
-            name=self._name(contents),
-            places=(Place(place.file, f"{place.place}, fills {label}"),),
-        )
-        lookup, unknown = self._lookups.get(table.key), None
-        if lookup is not None and lookup.buckets is not None:
-            first, size = lookup.buckets
-            if first is None:  # a table accepts a duplicate only with the same id
-                first = len(entries) if words.ids is None else entries.distinct
-            unknown = Unknown(first, size)
-        elif lookup is not None and isinstance(lookup.default, int):
-            unknown = Unknown(lookup.default)
-        if (wordpiece := self._wordpieces.get(table.key)) is not None:
-            indicator = printable(wordpiece.bytes_of(b"suffix_indicator"))
-            note = f"WordPiece: {indicator} marks a continuation"
-            vocabulary = replace(vocabulary, notes=(*vocabulary.notes, note))
-            if wordpiece.integer_of(b"use_unknown_token"):
-                at = np.flatnonzero(entries.equal_to(wordpiece.bytes_of(b"unknown_token")))
-                unknown = Unknown(int(vocabulary.id_array()[at[0]])) if len(at) else unknown
-        return replace(
-            vocabulary, unknown=unknown, specials=self._specials(table, vocabulary, unknown)
-        )
-
-    def _name(self, contents: TableContents) -> str:
-        table, object_id = contents.table, self._object_id(contents.table)
-        if (layer := self._layers.get(object_id)) is not None:
+    def _name(self, table: Table, words: str) -> str:
+        """Return the name of the vocabulary of a table. ``words``: the name of the constant."""
+        object_id = self._object_ids.get(table.key)
+        layer = self._layers.get(object_id)
+        if layer is not None:
             return layer.name
         lookup = self._lookups.get(table.key)
         if lookup is not None and object_id in self._objects.keras_tables:
             # The layer's name in ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
             scope = printable(lookup.scope)
-            parts = scope.split("/")[:-2] or [scope]
-            return parts[1] if len(parts) > 1 else parts[0]
-        if path := self._objects.paths.get(object_id):
+            scopes = scope.split("/")[:-2] or [scope]
+            return scopes[1] if len(scopes) > 1 else scopes[0]
+        path = self._objects.paths.get(object_id)
+        if path:
             return printable(path)
-        if not GENERATED_NAME.fullmatch(contents.words.name.rpartition("/")[2]):
-            return contents.words.name
+        if not GENERATED_NAME.fullmatch(words.rpartition("/")[2]):
+            return words
         # The table's innermost scope whose name is not generated.
         name = printable(table.node.name)
         scope, _, last = name.rpartition("/")
@@ -163,7 +168,7 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
-        lookup, object_id = self._lookups.get(table.key), self._object_id(table)
+        lookup, object_id = self._lookups.get(table.key), self._object_ids.get(table.key)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
         # ids of special tokens are lower than all ids in the table
@@ -189,9 +194,9 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
     # ``Select(Equal(key, token), id, found)``.
     buckets: Buckets | None = None
     mask: Special | None = None
-    found = find.name
+    output = find.name
     for _ in range(MAX_CHOICES):
-        for node, position in body.consumers(found):
+        for node, position in body.consumers(output):
             if node.op in SELECTIONS and position in (1, 2):
                 instead = node.data_input(3 - position)
                 buckets = buckets or _buckets(linker, body, instead)
@@ -201,7 +206,7 @@ def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
                 break
         else:
             break
-        found = node.name
+        output = node.name
     default = scalar(linker.origin(body, find.data_input(2)))
     return Lookup(default, buckets, mask, find.name)
 
@@ -266,8 +271,8 @@ def read_keras_metadata(data: bytes) -> tuple[keras.LookupLayer, ...]:
     layers = []
     span = None
     for span in wire.messages(data, (0, len(data)), NODES):
-        name = wire.last_bytes(data, span, NODE_PATH)
-        metadata = wire.last_bytes(data, span, METADATA)
+        node = wire.Message(data, span)
+        name, metadata = node.value(NODE_PATH), node.value(METADATA)
         if len(name) > keras.MAX_PATH:
             what = f"a path has {len(name):,} bytes; wanted at most {keras.MAX_PATH:,}"
             raise InvalidFile(what, offset=span[0])

@@ -175,7 +175,7 @@ def read_tokenizers(linker: Linker, findings: Findings) -> None:
         for node in body.nodes_with(PIECE_OP):
             if node.op in KINDS:
                 with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
-                    findings.found.append(read_tokenizer(linker, body, node, known))
+                    findings.lists.append(read_tokenizer(linker, body, node, known))
         for node in body.nodes_with(PHRASE_OP):
             if node.op.endswith(PHRASE_OP):
                 where = linker.graph.place(body, node.name).place
@@ -255,18 +255,19 @@ def read_wordpiece(buffer: bytes) -> Vocabulary:
             )
         # The stored words do not include the indicator.
         pairs = zip(marks.tolist(), words, strict=True)
-        entries = ByteStrings.of(indicator * bool(mark) + word for mark, word in pairs)
+        entries = ByteStrings.of(indicator + word if mark else word for mark, word in pairs)
         return vocabulary_of("wordpiece", entries, None, unknown_id, notes)
     pieces = _wordpieces_of_trie(model, indicator, unknown_id)
     ids = np.concatenate([[-1], pieces.id_array()])
     holes = np.diff(ids) - 1
-    if total := int(holes.sum()):
+    total = int(holes.sum())
+    if total:
         first = [
             hole
             for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
             for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
         ][:MAX_NAMED]
-        named = ", ".join([*map(str, first), *["..."] * (total > MAX_NAMED)])
+        named = ", ".join([*map(str, first), "..."] if total > MAX_NAMED else map(str, first))
         inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
         why = f"pieces{inside} that can never be produced"
         notes += (f"ids not in the buffer: {total:,} ({named}), {why}",)
@@ -275,7 +276,8 @@ def read_wordpiece(buffer: bytes) -> Vocabulary:
 
 def _read_fast_sentencepiece(buffer: bytes) -> Vocabulary:
     model = wire.flatbuffer_root(buffer)
-    if version := model.byte(0):
+    version = model.byte(0)
+    if version:
         what = f"TensorFlow Text's SentencePiece encoder has version {version}, wanted 0"
         raise UnsupportedFormat(f"{what}; pass the original SentencePiece model instead")
     unknown_id = model.integer(3, -1)
@@ -287,7 +289,8 @@ def _read_fast_sentencepiece(buffer: bytes) -> Vocabulary:
     ids = values.astype(np.int64)
     ids[ids != unknown_id] += offset  # as the tokenizer returns them
     notes = ["▁ stands for a space"]
-    if missing := total - len(values):
+    missing = total - len(values)
+    if missing:
         notes.append(
             f"{missing:,} of {total:,} pieces (unknown and control pieces) are not in this buffer"
         )
@@ -324,10 +327,11 @@ def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Voca
     lengths = (values & LENGTH_MASK) + 1
     more: dict[int, bytes] = {}
     if int(lengths.sum()) == len(indicator):
-        parts = ByteStrings.contiguous(indicator, np.cumsum(lengths))
-        for value, part in zip(values.tolist(), parts, strict=True):
-            if (id_ := value >> ID_SHIFT & ID_MASK) not in ids:
-                more[id_] = indicator + part if value & IS_SUFFIX else part
+        pieces = ByteStrings.contiguous(indicator, np.cumsum(lengths))
+        for value, piece in zip(values.tolist(), pieces, strict=True):
+            id_ = value >> ID_SHIFT & ID_MASK
+            if id_ not in ids:
+                more[id_] = indicator + piece if value & IS_SUFFIX else piece
     ids = np.concatenate([ids, np.fromiter(more, np.int64, len(more))])
     entries += (model.string(6), *more.values())
     return vocabulary_of("wordpiece", ByteStrings.of(entries), ids, unknown_id, ())
