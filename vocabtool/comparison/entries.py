@@ -225,7 +225,8 @@ def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     """
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
-    if unknown := sorted(wanted.difference(FOLDS)):
+    unknown = sorted(wanted.difference(FOLDS))
+    if unknown:
         raise ValueError(f"fold: expected names from {', '.join(FOLDS)}, got {unknown[0]!r}")
     return tuple(fold for fold in FOLDS if fold in wanted)
 

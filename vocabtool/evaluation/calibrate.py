@@ -114,7 +114,9 @@ def pseudo_queries(
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
     if len(parts) < MIN_SENTENCES or words < MIN_WORDS:
         return []
-    language = [at for at, part in enumerate(parts) if reads_like_language(part[:MAX_CHARACTERS])]
+    language = [
+        at for at, sentence in enumerate(parts) if reads_like_language(sentence[:MAX_CHARACTERS])
+    ]
     first, *later = language or range(len(parts))
     title = document.fields.get("title")
     if isinstance(title, str) and title.strip():
@@ -160,10 +162,10 @@ def _without(text: str, span: tuple[int, int]) -> str:
     return (text[: span[0]] + text[span[1] :]).strip()
 
 
-def _words_of(part: str, cutter: Cutter) -> str:
+def _words_of(text: str, cutter: Cutter) -> str:
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
-        for word in cutter.spans(part[:MAX_CHARACTERS])
+        for word in cutter.spans(text[:MAX_CHARACTERS])
     )
 
 
@@ -175,11 +177,11 @@ def sentences(text: str) -> list[str]:
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     parts: list[str] = []
-    for part in ENDS.split(head):
-        if parts and not (RUNS.search(part) and RUNS.search(parts[-1])):
-            parts[-1] += part  # without a word: belongs to the part before
+    for sentence in ENDS.split(head):
+        if parts and not (RUNS.search(sentence) and RUNS.search(parts[-1])):
+            parts[-1] += sentence  # without a word: belongs to the sentence before
         else:
-            parts.append(part)
+            parts.append(sentence)
     starts = [word.start() for word in RUNS.finditer(head)]
     if not starts:
         return []
@@ -195,8 +197,8 @@ def reads_like_language(sentence: str) -> bool:
     without_blanks = shape.count("c") + shape.count("t")
     if without_blanks > shape.count("a") + shape.count("0"):
         return without_blanks >= MIN_SENTENCE_WORDS
-    pieces = [piece for each in sentence.split() if (piece := each.strip(AROUND))]
-    between = [piece for piece in pieces if piece.isascii() or RUNS.search(piece)]
+    pieces = [piece.strip(AROUND) for piece in sentence.split()]
+    between = [piece for piece in pieces if RUNS.search(piece) or (piece and piece.isascii())]
     words = sum(1 for piece in between if WORD.fullmatch(piece))
     enough = words >= MIN_SENTENCE_WORDS and words >= WORD_SHARE * len(between)
     return enough and not sentence.rstrip().endswith(CODE_ENDS)
@@ -241,7 +243,8 @@ class ShortenedCopy:
         keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
         others = candidates.similarities[candidates.keyword]
         listed = candidates.listed
-        if score := sum(self._scores(store, query, query.should)):
+        score = sum(self._scores(store, query, query.should))
+        if score:
             ranked = self._insert(
                 RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
             )
@@ -280,13 +283,11 @@ class ShortenedCopy:
             if score and term.field == "words":  # of an identifier, only the idf counts
                 score = term_score(score, count, stored_length(self.terms.count), self.mean_length)
             of_terms[clause.terms] = score
-        return [
-            max(
-                of_terms[clause.terms] - sum(of_terms.get((part,), 0.0) for part in clause.parts),
-                0.0,
-            )
-            for clause in clauses
-        ]
+        own = []
+        for clause in clauses:
+            of_parts = sum(of_terms.get((term,), 0.0) for term in clause.parts)
+            own.append(max(of_terms[clause.terms] - of_parts, 0.0))
+        return own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -393,21 +394,21 @@ def calibrate(
     if len(queries) < 2 * MIN_SAMPLE:
         return None
     show = progress or (lambda step, share: None)
-    asked, texts = [query.text for query in queries], [query.copy for query in queries]
-    parts = range(0, len(texts), ENCODED_TOGETHER)
-    made = []
-    for encode, given in ((encoder.encode_queries, asked), (encoder.encode, texts)):
-        for start in parts:
-            made.append(encode(given[start : start + ENCODED_TOGETHER]))
-            show("texts encoded to calibrate", len(made) / (2 * len(parts)))
-    vectors, copied = np.split(prepare(np.concatenate(made), metric), [len(queries)])
+    texts, copies = [query.text for query in queries], [query.copy for query in queries]
+    starts = range(0, len(texts), ENCODED_TOGETHER)
+    encoded = []
+    for encode, batch in ((encoder.encode_queries, texts), (encoder.encode, copies)):
+        for start in starts:
+            encoded.append(encode(batch[start : start + ENCODED_TOGETHER]))
+            show("texts encoded to calibrate", len(encoded) / (2 * len(starts)))
+    vectors, copied = np.split(prepare(np.concatenate(encoded), metric), [len(queries)])
     # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
     words: list[Rows] = []
-    cut = terms_of_copies(snapshot, queries)
-    for query, terms, vector, of_copy in zip(queries, cut, vectors, copied, strict=True):
+    terms_of = terms_of_copies(snapshot, queries)
+    for query, terms, vector, of_copy in zip(queries, terms_of, vectors, copied, strict=True):
         copy = ShortenedCopy(
             row=query.row,
             terms=terms,
@@ -431,14 +432,9 @@ def calibrate(
     rates: list[HitRate] = []
     for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
-        found = {
-            "dense": [legs[place].nearest[:10] for place in of_kind],
-            "keyword": [words[place] for place in of_kind],
-        }
-        for leg, lists in found.items():
-            rows = [queries[place].row for place in of_kind]
-            ranks = [rank_of(row, ranking) for row, ranking in zip(rows, lists, strict=True)]
-            rates.append(HitRate.of(kind, leg, ranks))
+        dense = [rank_of(queries[place].row, legs[place].nearest[:10]) for place in of_kind]
+        keyword = [rank_of(queries[place].row, words[place]) for place in of_kind]
+        rates += [HitRate.of(kind, "dense", dense), HitRate.of(kind, "keyword", keyword)]
     return WeightEstimate(best, curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
@@ -447,8 +443,8 @@ def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[
     documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
         snapshot.cutter,
-        [each.text for each in documents],
-        [each.fields for each in documents],
+        [document.text for document in documents],
+        [document.fields for document in documents],
         snapshot.searched_fields,
         [query.removed for query in queries],
     )
@@ -459,10 +455,9 @@ def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuer
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
     for start in range(0, len(rows), count):
-        part = rows[start : start + count]
-        for row, document in zip(
-            part.tolist(), snapshot.documents.fetch_documents(part), strict=True
-        ):
+        batch = rows[start : start + count]
+        documents = snapshot.documents.fetch_documents(batch)
+        for row, document in zip(batch.tolist(), documents, strict=True):
             queries += pseudo_queries(row, document, snapshot.cutter, generator)
             if len(queries) == 2 * count:
                 return queries
@@ -520,15 +515,15 @@ def tune(
             f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
             f"{quote(index.name)}`"
         )
-    made = chosen.vectors(index, vectors)
-    if made is None:
+    of_queries = chosen.vectors(index, vectors)
+    if of_queries is None:
         raise VocabtoolError(
             f"{index.name}: the index has no encoder; pass the vectors of the queries"
         )
     snapshot = index.snapshot()
     gains = np.empty((len(chosen.queries), len(WEIGHTS)))
-    asked = zip(chosen.queries, prepare(made, index.configuration.metric), strict=True)
-    for place, (query, vector) in enumerate(asked):
+    prepared = prepare(of_queries, index.configuration.metric)
+    for place, (query, vector) in enumerate(zip(chosen.queries, prepared, strict=True)):
         legs = score_legs(snapshot, query.text, vector)
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
@@ -537,7 +532,7 @@ def tune(
             progress("queries searched", (place + 1) / len(gains))
     # Score each query with the weight that is best for the queries of the other folds.
     fold = np.random.default_rng(seed).permutation(len(gains)) % FOLDS
-    held_out = [gains[fold == each][:, _best(gains[fold != each])] for each in range(FOLDS)]
+    held_out = [gains[fold == at][:, _best(gains[fold != at])] for at in range(FOLDS)]
     means = gains.mean(axis=0)
     known_words = snapshot.known_words
     fixed = DEFAULTS.weight(known_words is not None and known_words.subword)

@@ -16,6 +16,7 @@ from vocabtool.evaluation.judgements import (
     RELEVANT,
     HitRate,
     Interval,
+    Judged,
     JudgedQuery,
     Qrels,
     intervals,
@@ -120,38 +121,42 @@ def evaluate(
             progress("fusions compared", len(hits) / len(fusions))
     if given is None:
         chosen.notes.append(KEYWORDS_ONLY)
-    relevant = {id_ for each in chosen.judged for id_, gain in each.items() if gain >= RELEVANT}
-    if missing := [id_ for id_ in sorted(relevant) if id_ not in index]:  # other kind of ids?
-        told = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
-        chosen.notes.append(f"{told}, for example {missing[0]!r}")
-    values: dict[Fusion, NDArray[np.float64]] = {}
-    for fusion, found in hits.items():
-        rankings = zip(([hit.id for hit in each] for each in found), chosen.judged, strict=True)
-        values[fusion] = np.array(  # in the order of MEASURES
-            [
-                (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged, MRR_DEPTH))
-                for ids, judged in rankings
-            ]
-        )
+    relevant = {id_ for row in chosen.judged for id_, gain in row.items() if gain >= RELEVANT}
+    missing = [id_ for id_ in sorted(relevant) if id_ not in index]
+    if missing:  # perhaps ids of another kind
+        what = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
+        chosen.notes.append(f"{what}, for example {missing[0]!r}")
+    # Of each fusion the measures of each query: shape (queries, measures).
+    measured = {fusion: _measure(answers, chosen.judged) for fusion, answers in hits.items()}
     # Queries with m > 0: an unknown word changed the weight of the keyword leg.
-    unknown = np.array([bool(each.query.m) for each in hits.get(REFERENCE, hits["keyword"])])
+    unknown = np.array([bool(answer.query.m) for answer in hits.get(REFERENCE, hits["keyword"])])
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     rows: list[FusionScore] = []
     for split in SPLITS:
-        part = {fusion: each[masks[split]] for fusion, each in values.items()}
         if not masks[split].any():
             continue
-        others = [fusion for fusion in part if fusion != REFERENCE and REFERENCE in part]
-        apart: dict[Fusion, list[Interval]] = {}
+        values = {fusion: measures[masks[split]] for fusion, measures in measured.items()}
+        differences: dict[Fusion, Mapping[Measure, Interval]] = {}
+        others = [fusion for fusion in values if fusion != REFERENCE and REFERENCE in values]
         if others:  # all differences are resampled together
-            columns = np.concatenate([part[each] - part[REFERENCE] for each in others], axis=1)
+            columns = np.concatenate([values[name] - values[REFERENCE] for name in others], axis=1)
             bounds = iter(intervals(columns, seed=seed))
-            apart = {fusion: [next(bounds) for _ in MEASURES] for fusion in others}
-        for fusion, each in part.items():
-            means = dict(zip(MEASURES, each.mean(axis=0).tolist(), strict=True))
-            differences = dict(zip(MEASURES, apart.get(fusion, ()), strict=False))
-            rows.append(FusionScore(fusion, split, len(each), means, differences))
+            differences = {name: {measure: next(bounds) for measure in MEASURES} for name in others}
+        for fusion, measures in values.items():
+            means = dict(zip(MEASURES, measures.mean(axis=0).tolist(), strict=True))
+            apart = differences.get(fusion, {})
+            rows.append(FusionScore(fusion, split, len(measures), means, apart))
     return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+
+
+def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[np.float64]:
+    """Return the measures of each query, in the order of :data:`MEASURES`."""
+    rows = []
+    for hits, judged in zip(answers, judgements, strict=True):
+        ids = [hit.id for hit in hits]
+        row = (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged, MRR_DEPTH))
+        rows.append(row)
+    return np.array(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +200,12 @@ def self_check(
     rates: list[HitRate] = []
     fusions = KEYWORDS if vectors is None else FUSIONS
     for done, fusion in enumerate(fusions, 1):
-        found = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion, literal=True)
+        hits = index.search_many(texts, vectors=vectors, k=NEAREST, fusion=fusion, literal=True)
         for kind in get_args(Kind):
             ranks = [
-                next((rank for rank, hit in enumerate(hits, 1) if hit.id == id_), NEAREST + 1)
-                for hits, id_, each in zip(found, wanted, kinds, strict=True)
-                if each == kind
+                next((rank for rank, hit in enumerate(answer, 1) if hit.id == id_), NEAREST + 1)
+                for answer, id_, kind_of_query in zip(hits, wanted, kinds, strict=True)
+                if kind_of_query == kind
             ]
             if ranks:
                 rates.append(HitRate.of(kind, fusion, ranks))
@@ -217,9 +222,9 @@ def self_check(
 def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
-    found = {word.word.words: word for word in words if word.counts}
+    distinct = {word.word.words: word for word in words if word.counts}
     known, unknown = [], []
-    for word in found.values():
+    for word in distinct.values():
         surface = word.word.surface
         if word.unknown and snapshot.known_words is not None:
             unknown.append(surface)

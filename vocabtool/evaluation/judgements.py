@@ -173,7 +173,7 @@ class JudgedQueries:
         """
         if vectors is None:
             encoder = index.encoder
-            texts = [each.text for each in self.queries]
+            texts = [query.text for query in self.queries]
             return None if encoder is None else encoder.encode_queries(texts)
         if len(vectors) != self.count:
             raise ValueError(f"got {len(vectors):,} vectors for {self.count:,} queries")
@@ -196,8 +196,9 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
     if len(at) < len(queries):
         left_out = len(queries) - len(at)
         notes.append(f"{left_out:,} queries without a relevant document are skipped")
-    if without_text := len(qrels.keys() - {query.id for query in queries}):
-        notes.append(f"{without_text:,} judged queries have no text")
+    without_text = qrels.keys() - {query.id for query in queries}
+    if without_text:
+        notes.append(f"{len(without_text):,} judged queries have no text")
     chosen = [queries[place] for place in at]
     return JudgedQueries(chosen, [qrels[query.id] for query in chosen], at, len(queries), notes)
 

@@ -336,8 +336,8 @@ class OovReport(TableResult):
         return table.take(pc.sort_indices(table.append_column("random", random), keys))
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _share(count: int, total: int) -> float:
+    return count / total if total else 0.0
 
 
 # ---- the lists of a report, from counted words
@@ -382,16 +382,16 @@ def split_table(
     """Return the split words and the unknown words, without the totals of all texts."""
     table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
-    part = np.where(pieces > 1, 0, 2)  # 0: split words, 1: random strings, 2: unknown words
+    group = np.where(pieces > 1, 0, 2)  # 0: split words, 1: random strings, 2: unknown words
     for at in np.flatnonzero(pieces >= MIN_RANDOM).tolist():
-        part[at] = is_random(spelling(names[at], examples.get(names[at], b"")))
-    table = table.append_column("part", pa.array(part))
+        group[at] = is_random(spelling(names[at], examples.get(names[at], b"")))
+    table = table.append_column("group", pa.array(group))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
-    order = [("part", "ascending"), ("cost", "descending"), ("word", "ascending")]
+    order = [("group", "ascending"), ("cost", "descending"), ("word", "ascending")]
     table = table.take(pc.sort_indices(table, order))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
     shown = [examples.get(name, b"") for name in names]
-    listed, random = (int(np.count_nonzero(part == number)) for number in (0, 1))
+    listed, random = (int(np.count_nonzero(group == number)) for number in (0, 1))
     kinds: list[Kind | None] = [None] * listed
     random_kind: Kind = "random"
     kinds += [random_kind] * random

@@ -70,7 +70,7 @@ def suggest(
         chunks.append(tokenizer.chunks(array).view(pa.binary()))
         documents += len(array)
     distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
-    texts = [part.decode("utf-8", "replace") for part in distinct.field(0).to_pylist()]
+    texts = [text.decode("utf-8", "replace") for text in distinct.field(0).to_pylist()]
     parts = texts, distinct.field(1).to_numpy()
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
     lengths = _lengths(base, texts)
@@ -156,7 +156,8 @@ def _choose(
             new, counts = np.bincount(of_piece, minlength=len(rows)), counts_of[rows]
             times = int(counts[of_piece[ids == extended.token_to_id(word)]].sum())
             measured[word] = (near, times, new)
-            if (saved := int((lengths[rows] - new) @ counts)) > 0:
+            saved = int((lengths[rows] - new) @ counts)
+            if saved > 0:
                 heappush(waiting, (-saved, word))
             continue
         _, times, new = measured[word]
@@ -186,7 +187,7 @@ def _candidates(
         for word, times in Counter(search(normalize(text))).items():
             places[word].append(row)
             occurrences[word] += times * number
-    known, more = base.get_vocab(), BESIDE * flags["lstrip"]
+    known, more = base.get_vocab(), BESIDE if flags["lstrip"] else 0
     words = [
         word
         for word in places

@@ -38,14 +38,18 @@ if TYPE_CHECKING:
 MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very long
 MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
-# Format of a column. For people, all but ``text`` are right-aligned numbers. In complete lists: the
-# entry of the row, other bytes (escaped if they are not UTF-8), or a plain value.
-Kind = Literal[
-    *("text", "count", "percent", "score", "share", "mean"),
-    *("entry", "escaped", "flag", "integer"),
-]
+# Format of a column. All but ``text`` are right-aligned numbers.
+Shown = Literal["text", "count", "percent", "score", "share", "mean"]
+# In a complete list also: the entry of the row, other bytes (escaped if they are not UTF-8), or a
+# plain value.
+Listed = Literal["entry", "escaped", "flag", "integer"]
+Kind = Shown | Listed
 FORMATS: Final[dict[Kind, str]] = {
-    **{"count": ",", "score": ".3f", "share": ".1%", "mean": ".2f", "integer": "d"},
+    "count": ",",
+    "score": ".3f",
+    "share": ".1%",
+    "mean": ".2f",
+    "integer": "d",
 }
 # A text, an entry (untrusted bytes), a sequence of both, or a number.
 Cell = str | bytes | tuple[str | bytes, ...] | float | None
@@ -210,8 +214,11 @@ METADATA_KEY: Final = b"vocabtool"
 CHUNK: Final = 1 << 14  # rows written at a time
 # Types of Arrow, by the format of a column in a complete list.
 ARROW_TYPES: Final[dict[Kind, str]] = {
-    **{"entry": "string", "escaped": "string", "text": "string", "flag": "bool"},
-    **{"integer": "int64"},
+    "entry": "string",
+    "escaped": "string",
+    "text": "string",
+    "flag": "bool",
+    "integer": "int64",
 }
 # JSON keys that the rows of Parquet contain.
 LISTED: Final = (

@@ -38,7 +38,8 @@ def load_triton() -> None:
     Triton calls TensorFlow's LLVM and crashes the process. Triton works if it is loaded first, or
     with ``RTLD_DEEPBIND``. A later ``import triton`` uses the library that is loaded here.
     """
-    if "triton" in sys.modules or (triton := find_spec("triton")) is None:
+    triton = None if "triton" in sys.modules else find_spec("triton")
+    if triton is None:
         return
     mode = getattr(os, "RTLD_DEEPBIND", 0) if "tensorflow" in sys.modules else 0
     for folder in triton.submodule_search_locations or ():

@@ -46,19 +46,20 @@ def checksum(path: Path, size: int | None = None) -> int:
     """Return the CRC-32C of a file, or of its first ``size`` bytes."""
     import google_crc32c
 
-    found, left = 0, size
+    crc, left = 0, size
     with reading(str(path)), path.open("rb") as file:
         while block := file.read(READ if left is None else min(READ, left)):
-            found = google_crc32c.extend(found, block)
+            crc = google_crc32c.extend(crc, block)
             left = None if left is None else left - len(block)
         if left:
             raise InvalidFile(f"truncated: {left:,} of {size:,} bytes are missing")
-    return found
+    return crc
 
 
 def compare(path: Path, wanted: int, size: int | None = None) -> None:
-    if (found := checksum(path, size)) != wanted:
-        raise InvalidFile(f"damaged: CRC-32C {found:08x}, expected {wanted:08x}", file=str(path))
+    crc = checksum(path, size)
+    if crc != wanted:
+        raise InvalidFile(f"damaged: CRC-32C {crc:08x}, expected {wanted:08x}", file=str(path))
 
 
 def checksum_of(content: bytes) -> int:
@@ -154,7 +155,7 @@ def sync_folder(folder: Path) -> None:
 
 LOCK: Final = ".lock"
 SERVER_LOCK: Final = ".server.lock"  # of a server that may write; commands write between its writes
-_HELD: Final[set[tuple[int, int, int]]] = set()  # locks held: process id, device, inode
+_LOCKED: Final[set[tuple[int, int, int]]] = set()  # locks held: process id, device, inode
 _ANOTHER: Final = "another process is writing to this folder; wait until it ends"
 _OURS: Final = (
     "this process is already writing to this folder; finish the first `with index.writer()`, load "
@@ -178,20 +179,20 @@ def lock_folder(
         flags = os.O_RDONLY if is_shared else os.O_RDWR | os.O_CREAT
         handle = os.open(lock, flags, 0o644)
     file = os.fstat(handle)
-    held = (os.getpid(), file.st_dev, file.st_ino)
+    key = (os.getpid(), file.st_dev, file.st_ino)
     try:
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise FolderInUse(f"{folder}: {_OURS if held in _HELD else busy}") from error
+            raise FolderInUse(f"{folder}: {_OURS if key in _LOCKED else busy}") from error
         except OSError as error:
             what = f"cannot be locked: {error.strerror}"
             raise NotFound(f"{folder}: {what}") from error
-        _HELD.add(held)
+        _LOCKED.add(key)
         try:
             yield
         finally:  # a process forked in the meantime would keep the lock if we only closed it
-            _HELD.discard(held)
+            _LOCKED.discard(key)
             fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)
@@ -220,20 +221,19 @@ def decode_record(
     damaged file. If the version differs, ``advice`` is added to the message.
     """
     try:
-        held = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"not a file of `vocabtool {kind}`, or damaged: {error}") from error
-    if not isinstance(held, dict) or held.get("vocabtool") != kind:
+    if not isinstance(document, dict) or document.get("vocabtool") != kind:
         raise InvalidFile(f"not a file of `vocabtool {kind}`")
-    if held.get("version") != version:
-        found = held.get("version")
-        what = f"version {found!r} of the {kind} format, expected {version}"
-        raise InvalidFile(
-            f"written by another version of vocabtool: {what}{advice and '; '}{advice}"
-        )
-    if held.get("crc32c") != checksum_of(json.dumps(held.get("record")).encode()):
+    if document.get("version") != version:
+        what = f"version {document.get('version')!r} of the {kind} format, expected {version}"
+        if advice:
+            what += f"; {advice}"
+        raise InvalidFile(f"written by another version of vocabtool: {what}")
+    if document.get("crc32c") != checksum_of(json.dumps(document.get("record")).encode()):
         raise InvalidFile("damaged: wrong checksum")
-    record: Record = from_json(record_type, held["record"], kind)
+    record: Record = from_json(record_type, document["record"], kind)
     return record
 
 
@@ -242,11 +242,11 @@ def to_json(value: object) -> Any:
     if isinstance(value, float) and not isfinite(value):
         return None
     if is_dataclass(value):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {name: to_json(each) for name, each in value.items()}
+        return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json(each) for each in value]
+        return [to_json(item) for item in value]
     return value
 
 
@@ -263,24 +263,23 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         for key in value:
             if key not in hints:
                 raise InvalidFile(f"{name}.{key}: unknown entry")
-        wanted = (
-            kind._fields
-            if is_tuple
-            else [
-                each.name
-                for each in fields(kind)
-                if each.default is MISSING and each.default_factory is MISSING
+        if is_tuple:
+            required = kind._fields
+        else:
+            required = [
+                field.name
+                for field in fields(kind)
+                if field.default is MISSING and field.default_factory is MISSING
             ]
-        )
-        for key in wanted:
+        for key in required:
             if key not in value:
                 raise InvalidFile(f"{name}.{key} is missing")
-        parts = {key: from_json(hints[key], part, f"{name}.{key}") for key, part in value.items()}
-        return cast(type, kind)(**parts)
+        items = {key: from_json(hints[key], item, f"{name}.{key}") for key, item in value.items()}
+        return cast(type, kind)(**items)
     if origin in (Union, UnionType):
         if type(value) in arguments:
             return value
-        others = [each for each in arguments if each is not NoneType]
+        others = [type_ for type_ in arguments if type_ is not NoneType]
         if isinstance(value, list) and str in others and len(others) == 2:
             others.remove(str)
         if len(others) == 1:
@@ -291,11 +290,11 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
         if len(kinds) == len(value):
             pairs = enumerate(zip(kinds, value, strict=True))
-            return tuple(from_json(each, part, f"{name}[{i}]") for i, (each, part) in pairs)
+            return tuple(from_json(type_, item, f"{name}[{i}]") for i, (type_, item) in pairs)
     if origin is Sequence and isinstance(value, list):
-        return tuple(from_json(arguments[0], part, f"{name}[{i}]") for i, part in enumerate(value))
+        return tuple(from_json(arguments[0], item, f"{name}[{i}]") for i, item in enumerate(value))
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, dict):
-        return {key: from_json(arguments[1], part, f"{name}.{key}") for key, part in value.items()}
+        return {key: from_json(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
     if kind is float and type(value) in (int, float) and isfinite(value):
         return float(value)
     if kind in (int, str, bool) and type(value) is kind:
