@@ -2,9 +2,10 @@
 
 The documents are divided into shards, and each shard into slabs, which are encoded as a whole.
 Slabs depend only on the documents, so a batch of the encoder contains the same texts in every run.
-Shards are made one after another by threads of this process, or by Ray actors. A shard is on disk
-before its maker starts the next one, so a killed run loses at most one shard for each maker. With
-Ray, every node must see inputs and output under the same paths.
+Slabs pass through one :class:`Stream`, in this process or in each Ray actor: look up words, encode,
+write. Shards are written one after another, so a killed run loses one shard for each writer, and
+the few slabs that were read ahead. With Ray, every node must see inputs and output under the same
+paths.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -66,7 +66,8 @@ from vocabtool.errors import (
     VocabtoolError,
     no_documents,
 )
-from vocabtool.system.parallel import closed_after, parallel_map, prefetch
+from vocabtool.streams.stream import Stream
+from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.token_limit import CountTokens, count_cut, cut_note
@@ -277,7 +278,7 @@ def embed(
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             if ray is None:
-                made = run_threads(read_slabs, make_maker, log, on_slab)
+                made = make_maker().write(Stream.of(read_slabs(log)), on_slab)
             else:
                 made = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
             shards |= {shard.number: shard for shard in made}
@@ -393,12 +394,13 @@ class Slab:
 
     ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
     one chunk, and may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
+    ``unknown``: the unknown words of the texts, and their counts, once they were looked up.
     """
 
     shard: int
     table: pa.Table
     full: bool
-    unknown: Future[tuple[pa.ListArray, Counts]] | None = None
+    unknown: tuple[pa.ListArray, Counts] | None = None
 
     @property
     def texts(self) -> pa.StringArray:
@@ -463,15 +465,6 @@ def cut_slabs(
         rest = rest.slice(start)
 
 
-def _of_one_shard(first: Slab, others: Iterator[Slab]) -> Iterator[Slab]:
-    yield first
-    if not first.full:
-        for slab in others:
-            yield slab
-            if slab.full:
-                return
-
-
 # ---- shards
 
 
@@ -504,6 +497,15 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
     )
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedSlab:
+    """The rows of a slab, with vectors, and the counts of its documents."""
+
+    shard: int
+    rows: Rows
+    full: bool
+
+
 class ShardMaker:
     """Encodes slabs and writes shards. ``threads``: number of slabs encoded in parallel."""
 
@@ -514,55 +516,50 @@ class ShardMaker:
         self._schema = shard_schema(
             plan.dim, plan.dtype, plan.keep, words=encoder.words is not None, text=plan.text
         )
-        self._lookups = ThreadPoolExecutor(1)
 
-    def close(self) -> None:
-        self._lookups.shutdown(cancel_futures=True)
+    def write(self, slabs: Stream[Slab], on_slab: OnSlab) -> Iterator[Shard]:
+        """Look up the words of slabs, encode them, and yield each shard when it is written."""
+        encoded = (
+            slabs.map(self._look_up, workers=1)
+            .prefetch(READ_AHEAD)
+            .map(self._encode, workers=self._threads)
+            .prefetch(ENCODED_AHEAD)
+        )
+        with closed_after(encoded) as remaining:
+            for first in remaining:
+                rows = _rows_of_shard(first, remaining, on_slab)
+                run = self._plan.fingerprint
+                yield write_shard(self._folder, first.shard, run, self._schema, rows)
 
-    def prepare(self, slab: Slab) -> Slab:
-        """Start to look up a slab's words in the background. Thread-safe."""
-        if self._encoder.words is None:
+    def _look_up(self, slab: Slab) -> Slab:
+        words = self._encoder.words
+        if words is None:
             return slab
-        look_up, most = self._encoder.words.look_up, self._encoder.max_tokens
-        unknown = self._lookups.submit(lambda: unknown_words(look_up(slab.texts), most))
+        unknown = unknown_words(words.look_up(slab.texts), self._encoder.max_tokens)
         return replace(slab, unknown=unknown)
 
-    def make(self, number: int, slabs: Iterable[Slab], on_slab: OnSlab | None = None) -> Shard:
-        def encode_batches() -> Iterator[Rows]:
-            threads = self._threads
-            encoded = parallel_map(
-                self._encode, slabs, workers=threads, ahead=threads + ENCODED_AHEAD
-            )
-            with closed_after(encoded) as parts:
-                for rows in parts:
-                    yield rows
-                    if on_slab is not None:
-                        on_slab(rows[1])
-
-        with closed_after(encode_batches()) as rows:
-            return write_shard(self._folder, number, self._plan.fingerprint, self._schema, rows)
-
-    def _encode(self, slab: Slab) -> Rows:
+    def _encode(self, slab: Slab) -> EncodedSlab:
         texts = slab.texts
         try:
             vectors = self._encoder.encode_batches(texts, self._plan.batch_size)
-        except (VocabtoolError, OSError, MemoryError):
+        except (VocabtoolError, MemoryError):
             raise
         except Exception as error:  # a user's function may raise anything; say where
             ids = slab.table.column(ID).chunk(0).view("binary")
             first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
             what = f"the model raised {type(error).__name__}: {error}"
             raise OperatorFailed(f"{first} to {last}", what) from error
-        words, counts = (None, Counts()) if slab.unknown is None else slab.unknown.result()
+        words, counts = (None, Counts()) if slab.unknown is None else slab.unknown
         table, replaced = self._table(slab.table, vectors, words)
         lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
-        return table, replace(
+        counts = replace(
             counts,
             documents=len(texts),
             empty=len(texts) - int(np.count_nonzero(lengths)),
-            zero=sum(int(np.count_nonzero(~part.any(axis=1))) for part in vectors),
+            zero=sum(int(np.count_nonzero(~batch.any(axis=1))) for batch in vectors),
             not_utf8=replaced,
         )
+        return EncodedSlab(slab.shard, (table, counts), slab.full)
 
     def _table(
         self, documents: pa.Table, vectors: list[Vectors], unknown: pa.ListArray | None
@@ -583,15 +580,14 @@ class ShardMaker:
         return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
 
 
-def run_threads(
-    read_slabs: ReadSlabs, make_maker: MakeMaker, log: ReadLog, on_slab: OnSlab
-) -> Iterator[Shard]:
-    """Make the missing shards in this process."""
-    with closing(make_maker()) as maker:
-        prepared = prefetch(map(maker.prepare, read_slabs(log)), READ_AHEAD)
-        with closed_after(prepared) as slabs:
-            for first in slabs:
-                yield maker.make(first.shard, _of_one_shard(first, slabs), on_slab)
+def _rows_of_shard(
+    first: EncodedSlab, others: Iterator[EncodedSlab], on_slab: OnSlab
+) -> Iterator[Rows]:
+    for slab in chain([first], others):
+        yield slab.rows
+        on_slab(slab.rows[1])
+        if slab.full:  # the shard does not wait for a slab of the next one
+            return
 
 
 # ---- Ray
@@ -642,14 +638,14 @@ def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
     The documents are an Arrow IPC stream of slabs.
     """
     log = ReadLog()
-    slabs = read_slabs(log)
-    for first in slabs:
+    for number, slabs in groupby(read_slabs(log), lambda slab: slab.shard):
+        tables = [slab.table for slab in slabs]
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, first.table.schema) as writer:
-            for slab in _of_one_shard(first, slabs):
-                (rows,) = slab.table.to_batches()
+        with pa.ipc.new_stream(sink, tables[0].schema) as writer:
+            for table in tables:
+                (rows,) = table.to_batches()
                 writer.write_batch(rows)
-        yield _row(first.shard, sink.getvalue().to_pybytes(), b"")
+        yield _row(number, sink.getvalue().to_pybytes(), b"")
     yield _row(LAST, b"", json.dumps(asdict(log)).encode())
 
 
@@ -665,13 +661,11 @@ class Actor:
         if number != LAST:
             if self._maker is None:  # in __init__, Ray would hide an error
                 self._maker = pickle.loads(self._pickled)()  # noqa: S301 - our parent wrote it
-            maker = self._maker
-            read = (
-                maker.prepare(Slab(number, pa.Table.from_batches([rows]), False))
-                for rows in pa.ipc.open_stream(bytes(row["slabs"][0]))
+            slabs = Stream.of(pa.ipc.open_stream(bytes(row["slabs"][0]))).map(
+                lambda rows: Slab(number, pa.Table.from_batches([rows]), False)
             )
-            with closed_after(prefetch(read, READ_AHEAD)) as slabs:
-                record = json.dumps(asdict(maker.make(number, slabs))).encode()
+            (shard,) = self._maker.write(slabs, lambda _: None)
+            record = json.dumps(asdict(shard)).encode()
         return _row(number, b"", record)
 
 

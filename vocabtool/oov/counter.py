@@ -27,9 +27,9 @@ from vocabtool.oov.report import (
     split_table,
     unknown_table,
 )
+from vocabtool.streams.stream import Stream
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
-from vocabtool.system.parallel import parallel_map
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes, not_utf8, starts_of, texts_array
 from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
@@ -90,9 +90,8 @@ class OovCounter:
 
         A batch is a list or an Arrow array of texts.
         """
-        for texts, broken, counts in parallel_map(
-            self._count, map(_batch_array, batches), workers=threads
-        ):
+        arrays = Stream.of(map(_batch_array, batches))
+        for texts, broken, counts in arrays.map(self._count, workers=threads):
             self._not_utf8 += broken
             self._blanks += counts[0].blanks
             for counter, batch in zip(self._counts, counts, strict=True):

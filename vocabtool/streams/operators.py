@@ -102,8 +102,10 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
-                with closed_after(fn(element[1])) as parts:
-                    yield from parts
+                with closed_after(fn(element[1])) as items:
+                    yield from items
+            except (VocabtoolError, MemoryError):
+                raise
             except Exception as error:  # also from inside a generator of the caller
                 raise _failure(fn, element, error) from error
 
@@ -123,6 +125,8 @@ def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
 def _call(fn: Callable[[T], R], element: tuple[int, T]) -> R:
     try:
         return fn(element[1])
+    except (VocabtoolError, MemoryError):  # says itself what failed
+        raise
     except Exception as error:  # the caller's function may raise anything
         raise _failure(fn, element, error) from error
 

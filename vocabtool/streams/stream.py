@@ -188,8 +188,8 @@ class Stream(Generic[T]):
         yielded when its call finishes.
         ``kind``: ``"threads"``, or ``"processes"`` for a pure Python ``fn``. Processes pickle
         ``fn``, elements and results, so batch the elements first.
-        If ``fn`` raises an error, the results of earlier elements are yielded first, and then
-        :class:`OperatorFailed` is raised.
+        If ``fn`` raises an error, the results of earlier elements are yielded first. Then
+        :class:`OperatorFailed` is raised, or a :class:`VocabtoolError` of ``fn`` unchanged.
         """
         if workers < 0:
             raise ValueError(f"workers: wanted 0 or more, got {workers}")
