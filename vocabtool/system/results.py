@@ -35,7 +35,7 @@ class TableResult:
         """Return the table of :meth:`to_arrow` as a data frame of Polars."""
         import polars as pl
 
-        return pl.from_arrow(self.to_arrow())
+        return pl.DataFrame(self.to_arrow())
 
     def _repr_html_(self) -> str:
         module, function = VIEWS[type(self).__name__]
