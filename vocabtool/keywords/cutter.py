@@ -208,21 +208,21 @@ class Cutter:
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
-        remembered, found = self._remembered, []
+        remembered, terms = self._remembered, []
         for text in texts:
             chunks = (text if text.isascii() else canonical_text(text)).split()
             joined = "".join(map(remembered.__getitem__, chunks))
             words, surfaces = joined, ""
             if _BETWEEN in joined:
-                parts = joined.split(_BETWEEN)
-                words, surfaces = "".join(parts[0::3] + parts[1::3]), "".join(parts[2::3])
-            found.append(Terms(words[:-1], surfaces[:-1], words.count(" ")))
-        return found
+                groups = joined.split(_BETWEEN)
+                words, surfaces = "".join(groups[0::3] + groups[1::3]), "".join(groups[2::3])
+            terms.append(Terms(words[:-1], surfaces[:-1], words.count(" ")))
+        return terms
 
     def query(self, text: str) -> list[QueryWord]:
         """Return the words of a query. A word in quotation marks has the number of its phrase."""
         words = self.spans(text)
-        quoted = [found.span(1) for found in QUOTED.finditer(text)]
+        quoted = [phrase.span(1) for phrase in QUOTED.finditer(text)]
         for at, word in enumerate(words if quoted else ()):
             phrase = bisect_right(quoted, (word.start, len(text))) - 1
             if phrase >= 0 and word.end <= quoted[phrase][1]:
@@ -247,20 +247,20 @@ class Cutter:
             yield from word.spellings
         elif len(bounds) <= MAX_SPLIT:
             for cuts in {bounds, *((bound,) for bound in bounds)}:
-                parts = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
-                yield tuple(Term("words", self._term(part)) for part in parts)
+                runs = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
+                yield tuple(Term("words", self._term(run)) for run in runs)
             # A phrase contains no identifiers, so "WIFI6" finds every "Wi-Fi", not only "Wi-Fi 6".
             yield (Term("surfaces", self._term(token[: bounds[0]])),)
         for pair in beside:
-            is_one_word = all(each.spellings or not each.surfaces for each in pair)
+            is_one_word = all(one.spellings or not one.surfaces for one in pair)
             if is_one_word and text[pair[0].end : pair[1].start].isspace():
-                first, second = ["".join(runs_of(canonical(each.surface).text)) for each in pair]
+                first, second = ["".join(runs_of(canonical(one.surface).text)) for one in pair]
                 if len(first) in boundaries(first + second):
                     yield (Term("words", self._term(first + second)),)
 
     def spans(self, text: str) -> list[QueryWord]:
         """Return the words of a text. Quotation marks have no effect."""
-        found, read = [], canonical(text)
+        words, read = [], canonical(text)
         for whole, token, cut, surfaces, joined in self._tokens(read.text):
             spellings: tuple[tuple[Term, ...], ...] = ()
             if joined:
@@ -269,9 +269,8 @@ class Cutter:
                 spellings = ((Term("surfaces", cut.words[0]),),)
             start, end = whole if read.places is None else read.source(whole)
             stop = not surfaces and self._is_stop_word(case_folded(token))
-            word = QueryWord(text[start:end], start, end, *cut, surfaces, stop, spellings)
-            found.append(word)
-        return found
+            words.append(QueryWord(text[start:end], start, end, *cut, surfaces, stop, spellings))
+        return words
 
     def _tokens(self, text: str) -> Iterator[tuple[Span, str, _Cut, tuple[str, ...], str]]:
         """Cut a text in canonical form.
@@ -284,7 +283,7 @@ class Cutter:
             cut = self._cut(runs[0])
             if len(runs) > 1:
                 cuts = zip(cut, *map(self._cut, runs[1:]), strict=True)
-                cut = _Cut(*(tuple(chain.from_iterable(each)) for each in cuts))
+                cut = _Cut(*(tuple(chain.from_iterable(terms)) for terms in cuts))
             if not cut.words:
                 continue
             token, surfaces, joined = text[whole.start : whole.end], tuple[str, ...](), ""
@@ -301,8 +300,8 @@ class Cutter:
             run = read.text[start:end]
             cut = self._cut(run)
             places = [(term, start, end) for term in cut.unstemmed + cut.accented]
-            parts = zip(cut.humps, humps(run[:MAX_TERM]), strict=True)
-            places += [(term, start + first, start + last) for term, (first, last) in parts]
+            spans = zip(cut.humps, humps(run[:MAX_TERM]), strict=True)
+            places += [(term, start + first, start + last) for term, (first, last) in spans]
             if run[0].translate(SHAPES) in "ct":
                 at = [at for at, character in enumerate(run, start) if folded_character(character)]
                 pairs = zip(cut.words, at, at[1:] or at, strict=False)
@@ -345,8 +344,8 @@ class Cutter:
             whole, places = self._stemmed(lower), humps(run[:MAX_TERM])
             if not places:
                 return _Cut((whole,), (whole,))
-            parts = tuple([self._stemmed(lower[place.start : place.end]) for place in places])
-            return _Cut((whole,), (whole,), parts, (lower,) if whole != lower else ())
+            stems = tuple([self._stemmed(lower[place.start : place.end]) for place in places])
+            return _Cut((whole,), (whole,), stems, (lower,) if whole != lower else ())
         shape = run[0].translate(SHAPES)
         if shape in "ct":
             folded = tuple(filter(None, map(folded_character, run)))
@@ -356,9 +355,9 @@ class Cutter:
         # Folding may insert a separator, and so give several words (one half: 1 and 2).
         for word in runs_of(case_folded(run[:MAX_TERM])):
             plain = without_marks(word[:MAX_TERM])
-            stems = [self._stemmed(part) for part in runs_of(plain)]
+            plain_stems = [without_marks(self._stemmed(own)) for own in runs_of(plain)]
             # After marks are removed, characters other than letters and digits may remain.
-            terms = [part[:MAX_TERM] for stem in stems for part in runs_of(without_marks(stem))]
+            terms = [own[:MAX_TERM] for stem in plain_stems for own in runs_of(stem)]
             words += terms
             if plain != word and len(terms) == 1:
                 stem = self._stemmed(word)
@@ -415,8 +414,8 @@ def _is_none(word: str) -> bool:
 
 def open_quote(query: str) -> int | None:
     """Return the position of the first quotation mark that is never closed, or ``None``."""
-    found = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
-    return None if found is None else found.start()
+    opening = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
+    return None if opening is None else opening.start()
 
 
 _CHUNK: Final = re.compile(r"\S+")
@@ -439,20 +438,20 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
     joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
     wholes = set[str]()
-    places, parts = list[Span](), list[tuple[str, Span]]()
+    places, term_places = list[Span](), list[tuple[str, Span]]()
     for chunk, first in _chunks(text, words):
         (cut,) = cutter.terms([chunk])
         is_word = not terms.isdisjoint(cut.words.split())
         is_surface = not (surfaces | joined).isdisjoint(cut.surfaces.split())
         for term, (start, end) in cut_places(chunk) if is_word else ():
             if term in terms:
-                parts.append((term, Span(first + start, first + end)))
+                term_places.append((term, Span(first + start, first + end)))
         for word in cut_spans(chunk) if is_surface else ():
             if not (surfaces.isdisjoint(word.surfaces[:1]) and joined.isdisjoint(word.surfaces)):
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
-    terms = _search_terms([each for each in words if wholes.isdisjoint(each.surfaces[:1])])
-    places += [place for term, place in parts if term in terms]
+    terms = _search_terms([word for word in words if wholes.isdisjoint(word.surfaces[:1])])
+    places += [place for term, place in term_places if term in terms]
     united: list[Span] = []
     for place in sorted(places):
         if united and place.start < united[-1].end:  # adjacent spans are not merged
@@ -465,10 +464,10 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
 def _chunks(text: str, words: Sequence[QueryWord]) -> Iterator[tuple[str, int]]:
     """Yield the chunks in the windows of a text, with their positions."""
     for start, end in _windows(text, words):
-        for found in _CHUNK.finditer(text, start, end):
-            is_at_edge = 0 < start == found.start() or found.end() == end < len(text)
-            if not is_at_edge or found.end() - found.start() > MARGIN:
-                yield found.group(), found.start()
+        for chunk in _CHUNK.finditer(text, start, end):
+            is_at_edge = 0 < start == chunk.start() or chunk.end() == end < len(text)
+            if not is_at_edge or chunk.end() - chunk.start() > MARGIN:
+                yield chunk.group(), chunk.start()
 
 
 def _windows(text: str, words: Sequence[QueryWord]) -> list[Span]:
@@ -507,13 +506,14 @@ def _beginnings(word: QueryWord, *, has_capitals: bool) -> set[str]:
     """Return how the forms of a word begin, in lower case, and perhaps with capitals."""
     surface = word.surface.lower()
     folded = without_marks(case_folded(surface))
-    found: set[str] = set()
+    lower: set[str] = set()
     for term in word.words:
         begin = term if term in folded else commonprefix((term, folded))  # noqa: RUF071 - of characters
         at = folded.find(begin)
-        for each in {begin, surface[at : at + len(begin)]} - {""}:
-            found |= {each, each.upper(), each.capitalize()} if has_capitals else {each}
-    return found
+        lower |= {begin, surface[at : at + len(begin)]} - {""}
+    if not has_capitals:
+        return lower
+    return {*lower, *map(str.upper, lower), *map(str.capitalize, lower)}
 
 
 def _search_terms(words: Iterable[QueryWord]) -> set[str]:
@@ -534,25 +534,25 @@ def places_of(
     The part that no other field covers is the field named "text". Returns an empty list if the text
     is not the joined values. This is possible for documents that are added in Python.
     """
-    names, held = [*weights_of(searched)], dict[str, str]()
+    names, texts = [*weights_of(searched)], dict[str, str]()
     for name in names:
         value = values.get(name)
         if isinstance(value, str) and name != TEXT:
-            held[name] = value if value.isascii() else text_in_utf8(value)
+            texts[name] = value if value.isascii() else text_in_utf8(value)
     if TEXT in names:
         at = names.index(TEXT)
         before, after = (
-            sum(len(held[name]) + len(BETWEEN) for name in some if held.get(name))
+            sum(len(texts[name]) + len(BETWEEN) for name in some if texts.get(name))
             for some in (names[:at], names[at + 1 :])
         )
-        held[TEXT] = text[before : max(before, len(text) - after)]
-    found, start = list[tuple[str, int, int]](), 0
-    for name in names:
-        if value := held.get(name):
-            found.append((name, start, start + len(value)))
-            start += len(value) + len(BETWEEN)
-    joined = BETWEEN.join(held[name] for name, *_ in found)
-    return found if joined == text else []
+        texts[TEXT] = text[before : max(before, len(text) - after)]
+    places, start = list[tuple[str, int, int]](), 0
+    for name in filter(texts.get, names):  # without empty fields
+        end = start + len(texts[name])
+        places.append((name, start, end))
+        start = end + len(BETWEEN)
+    joined = BETWEEN.join(texts[name] for name, *_ in places)
+    return places if joined == text else []
 
 
 def text_in_utf8(value: str) -> str:
@@ -579,14 +579,14 @@ def weighted_terms(
     terms = cutter.terms(left)
     if max(weights.values(), default=1) == 1:
         return terms
-    parts = [
+    heavy = [
         (at, weights[name], text[start : min(first, end)] + text[max(start, last) : end])
-        for at, (text, held, (first, last)) in enumerate(zip(texts, values, gaps, strict=True))
-        for name, start, end in places_of(text, held, searched)
+        for at, (text, fields, (first, last)) in enumerate(zip(texts, values, gaps, strict=True))
+        for name, start, end in places_of(text, fields, searched)
         if weights[name] > 1
     ]
-    cut = cutter.terms([part for _, _, part in parts])
-    for (at, weight, _), more in zip(parts, cut, strict=True):
+    cut = cutter.terms([text for _, _, text in heavy])
+    for (at, weight, _), more in zip(heavy, cut, strict=True):
         if more.words:
             repeated = terms[at].repeated + (more.words,) * (weight - 1)
             count = terms[at].count + more.count * (weight - 1)

@@ -64,10 +64,10 @@ def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
 
     ``before``: the checksums of an earlier commit, which are reused.
     """
-    found = {META: checksum(folder / META)}
+    sums = {META: checksum(folder / META)}
     for name in sorted(file_names(folder)):
-        found[name] = before[name] if name in before else checksum(folder / name)
-    return found
+        sums[name] = before[name] if name in before else checksum(folder / name)
+    return sums
 
 
 def check_files(
@@ -82,10 +82,11 @@ def check_files(
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
-    if is_last and (found := checksum_of(content)) != noted[META]:
-        what = f"damaged: CRC-32C {found:08x}, expected {noted[META]:08x}"
+    if is_last and checksum_of(content) != noted[META]:
+        what = f"damaged: CRC-32C {checksum_of(content):08x}, expected {noted[META]:08x}"
         raise InvalidFile(what, file=str(folder / META))
-    if lost := ids - {file.name.partition(".")[0] for file in folder.iterdir()}:
+    lost = ids - {file.name.partition(".")[0] for file in folder.iterdir()}
+    if lost:
         what = f"damaged: it lists the segment {min(lost)}, which has no files"
         raise InvalidFile(what, file=str(folder / META))
     left = frozenset(name for name in noted if name.partition(".")[0] in ids)
@@ -116,7 +117,7 @@ def _description(folder: Path) -> tuple[bytes, set[str]]:
         raise NotFound(f"{folder / META}: no keyword index here: {error.strerror}") from error
     try:
         segments = json.loads(content)["segments"]
-        return content, {each["segment_id"].replace("-", "") for each in segments}
+        return content, {segment["segment_id"].replace("-", "") for segment in segments}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         what = "damaged: not a description of a keyword index"
         raise InvalidFile(what, file=str(folder / META)) from error
@@ -247,11 +248,11 @@ class TantivyReader:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents or not (query.must or query.should):
             return RankedRows.none()
-        lists = [self._best(each, query, limit, among) for each in self._queries(query)]
+        lists = [self._best(native, query, limit, among) for native in self._queries(query)]
         if len(lists) == 1:
             return lists[0]
-        rows = np.concatenate([each.rows for each in lists])
-        scores = np.concatenate([each.scores for each in lists])
+        rows = np.concatenate([ranked.rows for ranked in lists])
+        scores = np.concatenate([ranked.scores for ranked in lists])
         best = np.lexsort((-scores, rows))  # keep each row once, with its highest score
         first = best[np.unique(rows[best], return_index=True)[1]]
         return RankedRows.of(rows[first], scores[first], limit)
@@ -264,13 +265,14 @@ class TantivyReader:
         scored = []
         for clause in query.should:
             if clause.parts:  # the larger one of the identifier's score and the parts' sum counts
-                parts = boolean([(should, clauses[term,]) for term in clause.parts])
-                larger = self._query.disjunction_max_query([clauses[clause.terms], parts])
+                all_parts = boolean([(should, clauses[term,]) for term in clause.parts])
+                larger = self._query.disjunction_max_query([clauses[clause.terms], all_parts])
                 scored.append((should, larger))
             elif clause.terms not in part_terms:
                 scored.append((should, clauses[clause.terms]))
         if query.must:
-            return [boolean([*((must, self._clause(each)) for each in query.must), *scored])]
+            musts = [(must, self._clause(clause)) for clause in query.must]
+            return [boolean([*musts, *scored])]
         fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
         for clause in query.should:
             fields[clause.terms[0].field].append((should, clauses[clause.terms]))
@@ -286,7 +288,8 @@ class TantivyReader:
         return [self.search(query, limit, among) for query in queries]
 
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
-        query = self._query.boolean_query([(self._must, self._clause(each)) for each in clauses])
+        musts = [(self._must, self._clause(clause)) for clause in clauses]
+        query = self._query.boolean_query(musts)
         unscored = self._query.const_score_query(query, 0.0)
         hits: list[Any] = self._searcher.search(unscored, max(self.documents, 1), False).hits
         addresses = [address for _, address in hits]
@@ -299,12 +302,12 @@ class TantivyReader:
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
         """Return all rows of the mask whose documents contain at least one of the terms."""
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
-        query = self._query.boolean_query([(self._should, each) for each in holding])
+        query = self._query.boolean_query([(self._should, term) for term in holding])
         counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count
         count = int(counted.count)
         is_rare = 2 * count <= self.documents
         if not is_rare:
-            without = [(self._must_not, each) for each in holding]
+            without = [(self._must_not, term) for term in holding]
             query = self._query.boolean_query([(self._must, self._query.all_query()), *without])
             count = self.documents - count
         hits: list[Any] = self._searcher.search(query, max(count, 1), False, "row").hits
@@ -366,24 +369,23 @@ class TantivyReader:
         return min(counts) if query.must else sum(counts)
 
     def _best(
-        self, query: tantivy.Query, asks: KeywordQuery, limit: int, among: Mask
+        self, query: tantivy.Query, keywords: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Return the best ``limit`` hits that the mask allows."""
-        asked = limit + SPARE_HITS
+        """Return the best ``limit`` hits of ``query``, made from ``keywords``, in the mask."""
+        count = limit + SPARE_HITS
         while True:
-            rows, scores = self._fetch(query, asked)
+            rows, scores = self._fetch(query, count)
             passed = rows < len(among)
             passed[passed] = among[rows[passed]]
             left = np.count_nonzero(passed)
-            if len(rows) < asked or left >= limit:
+            if len(rows) < count or left >= limit:
                 if left < len(rows):
                     rows, scores = rows[passed], scores[passed]
                 return RankedRows.of_falling(rows, scores, limit)
             allowed = max(int(np.count_nonzero(among)), 1)
-            asked = max(4 * asked, limit * len(among) // allowed)
-            if allowed * ROW_IN_HITS < min(
-                asked, self._findable(asks)
-            ):  # few rows pass the mask: look them up instead
+            count = max(4 * count, limit * len(among) // allowed)
+            # If few rows pass the mask, look them up instead.
+            if allowed * ROW_IN_HITS < min(count, self._findable(keywords)):
                 looked_up = np.flatnonzero(among).tolist()
                 if not looked_up:
                     return RankedRows.none()
@@ -412,12 +414,10 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
     words.
     """
     most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
-    found = []
+    near = []
     for other, frequency in frequencies.items():
-        if (
-            abs(len(other) - len(word)) > most
-            or len(letters.symmetric_difference(other)) > 2 * most
-        ):
+        is_long = abs(len(other) - len(word)) > most
+        if is_long or len(letters.symmetric_difference(other)) > 2 * most:
             continue
         before: list[int] = []
         above = list(range(len(other) + 1))
@@ -430,8 +430,8 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
                 row.append(best)
             before, above = above, row
         if 0 < above[-1] <= most:
-            found.append((above[-1], -frequency, other))
-    return [other for *_, other in sorted(found)[:limit]]
+            near.append((above[-1], -frequency, other))
+    return [other for *_, other in sorted(near)[:limit]]
 
 
 def _index_in(folder: Path) -> tantivy.Index:

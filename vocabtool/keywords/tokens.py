@@ -60,7 +60,7 @@ A looser rule made search worse on texts with many gene names, such as ``IL-6``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -116,61 +116,54 @@ _LATIN: Final = str.maketrans(
 )
 
 
-class _Shapes(dict[int, str]):
-    """A table for ``str.translate`` that maps each character to its shape, an ASCII character."""
+class _Table(dict[int, str]):
+    """A table for ``str.translate`` that is computed when it is used, by a function."""
+
+    def __init__(self, translate: Callable[[str], str]) -> None:
+        self._translate = translate
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        plain = unicodedataplus.normalize("NFKC", character)
-        category = unicodedataplus.category(character)
-        if plain == _HYPHEN:
-            shape = "-"
-        elif _IGNORED.match(character):
-            shape = "f"
-        elif plain in JOINERS:
-            shape = plain
-        elif category[0] == "N":
-            shape = "0"
-        elif category[0] in "LM":
-            script = unicodedataplus.script(plain[0])
-            is_syllabic = script in _SYLLABIC or plain[0] in _KANA
-            shape = "c" if is_syllabic else "t" if script in _WITHOUT_SPACES else "a"
-        else:
-            shape = "f" if category == "Cf" and character != _BREAK else " "
-        self[code] = shape
-        return shape
-
-
-SHAPES: Final = _Shapes()
-
-
-class _Folded(dict[int, str]):
-    """A table for ``str.translate``: NFKC and case folding, ASCII digits, no ignored characters."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        if character.translate(SHAPES) == "f":
-            folded = ""
-        elif unicodedataplus.category(character) == "Nd":
-            folded = str(unicodedataplus.decimal(character))
-        else:
-            folded = unicodedataplus.normalize("NFKC", character).casefold()
-        self[code] = folded
-        return folded
-
-
-class _Unmarked(dict[int, str]):
-    """A table for ``str.translate`` that removes accents, vowel points and nuktas."""
-
-    def __missing__(self, code: int) -> str:
-        apart = unicodedataplus.normalize("NFKD", chr(code))
-        bare = "".join(character for character in apart if not _is_addition(character))
-        self[code] = unicodedataplus.normalize("NFKC", bare.translate(_LATIN))
+        self[code] = self._translate(chr(code))
         return self[code]
 
 
-_FOLDED: Final = _Folded()
-_UNMARKED: Final = _Unmarked()
+def _shape(character: str) -> str:
+    plain = unicodedataplus.normalize("NFKC", character)
+    category = unicodedataplus.category(character)
+    if plain == _HYPHEN:
+        return "-"
+    if _IGNORED.match(character):
+        return "f"
+    if plain in JOINERS:
+        return str(plain)
+    if category[0] == "N":
+        return "0"
+    if category[0] in "LM":
+        script = unicodedataplus.script(plain[0])
+        is_syllabic = script in _SYLLABIC or plain[0] in _KANA
+        return "c" if is_syllabic else "t" if script in _WITHOUT_SPACES else "a"
+    return "f" if category == "Cf" and character != _BREAK else " "
+
+
+SHAPES: Final = _Table(_shape)
+
+
+def _case_folded(character: str) -> str:
+    if character.translate(SHAPES) == "f":
+        return ""
+    if unicodedataplus.category(character) == "Nd":
+        return str(unicodedataplus.decimal(character))
+    return str(unicodedataplus.normalize("NFKC", character).casefold())
+
+
+def _without_marks(character: str) -> str:
+    apart = unicodedataplus.normalize("NFKD", character)
+    bare = "".join(mark for mark in apart if not _is_addition(mark))
+    return str(unicodedataplus.normalize("NFKC", bare.translate(_LATIN)))
+
+
+_FOLDED: Final = _Table(_case_folded)
+_UNMARKED: Final = _Table(_without_marks)
 
 
 class Span(NamedTuple):
@@ -198,9 +191,9 @@ class Canonical(NamedTuple):
 
 
 _WIDTHS: Final = {
-    code: wide
+    code: unicodedataplus.normalize("NFKC", chr(code))
     for code in (0x3000, *range(0xFF01, 0xFFEF))
-    if len(wide := unicodedataplus.normalize("NFKC", chr(code))) == 1
+    if len(unicodedataplus.normalize("NFKC", chr(code))) == 1
 }
 _WIDE: Final = re.compile("[\u3000\uff01-\uffee]")
 
@@ -233,9 +226,9 @@ def _continues(character: str) -> bool:
 def tokens(text: str) -> Iterator[tuple[Span, tuple[Span, ...]]]:
     """Yield the span of each token, and the spans of its runs: itself, unless it is compound."""
     shape = text.translate(SHAPES)
-    for found in _TOKEN.finditer(shape):
-        whole = Span(*found.span())
-        if found[0].isalnum():  # fast path: a single run, like most tokens
+    for match in _TOKEN.finditer(shape):
+        whole = Span(*match.span())
+        if match[0].isalnum():  # fast path: a single run, like most tokens
             yield whole, (whole,)
         else:
             yield whole, tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
@@ -256,8 +249,8 @@ def humps(run: str) -> list[Span]:
     """
     if run[1:].islower() or run.isupper() or not run.isascii():
         return []
-    found = [Span(*hump.span()) for hump in _HUMP.finditer(run)]
-    longer = [hump for hump in found if hump.end - hump.start > 1]
+    spans = [Span(*hump.span()) for hump in _HUMP.finditer(run)]
+    longer = [span for span in spans if span.end - span.start > 1]
     return longer if len(longer) > 1 else []
 
 
@@ -272,7 +265,7 @@ def boundaries(word: str) -> tuple[int, ...]:
     shape = word.translate(SHAPES)
     if not re.fullmatch(_RUN, shape):
         return ()
-    return tuple(found.start() for found in _BOUNDARY.finditer(shape))
+    return tuple(match.start() for match in _BOUNDARY.finditer(shape))
 
 
 def in_one_word(token: str, runs: Sequence[str]) -> str:
@@ -298,8 +291,8 @@ def surfaces_of(token: str) -> tuple[str, ...]:
         return (_fold(token),)
     places = [_strip(shape, 0, len(shape), _AROUND)]
     for cut in _CUTS:
-        for found in cut.finditer(shape):
-            places.append(_strip(shape, *found.span(), _AT_EDGES))  # keeps ``__init__`` whole
+        for segment in cut.finditer(shape):
+            places.append(_strip(shape, *segment.span(), _AT_EDGES))  # keeps ``__init__`` whole
     inner = (token[start:end] for start, end in places if _JOINS.search(shape, start, end))
     return tuple(dict.fromkeys(map(_fold, (token, *inner))))
 
@@ -335,7 +328,7 @@ def _is_addition(character: str) -> bool:
     return is_nukta or unicodedataplus.script(character) in {"Inherited", "Hebrew"}
 
 
-MIN_LETTERS, MIN_DIGITS, MIN_CHARACTERS = 1, 2, 5
+MIN_DIGITS, MIN_CHARACTERS = 2, 5
 
 _MONTH: Final = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
@@ -394,12 +387,8 @@ def is_name(word: str) -> bool:
 
 def is_code_like(word: str) -> bool:
     """Whether a word, as written in a text, looks like a code: ``SKU-48007-H``, ``0x80070005``."""
-    letters = sum(map(str.isalpha, word))
-    digits = sum(map(str.isdigit, word))
-    if (
-        letters < MIN_LETTERS
-        or digits < MIN_DIGITS
-        or not MIN_CHARACTERS <= len(word) <= _MAX_LENGTH
-    ):
+    if not MIN_CHARACTERS <= len(word) <= _MAX_LENGTH:
         return False
-    return _NO_CODES.fullmatch(word) is None
+    has_letters = any(map(str.isalpha, word))
+    has_digits = sum(map(str.isdigit, word)) >= MIN_DIGITS
+    return has_letters and has_digits and _NO_CODES.fullmatch(word) is None
