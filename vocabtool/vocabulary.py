@@ -241,13 +241,10 @@ class Vocabulary(TableResult):
         except UnicodeEncodeError:  # a lone surrogate that decode() never produces
             return None
 
-    @cached_property
+    @property
     def positions(self) -> dict[bytes, int]:
         """The position of each stored entry; the first position if the entry is repeated."""
-        positions: dict[bytes, int] = {}
-        for position, entry in enumerate(self.stored):
-            positions.setdefault(entry, position)
-        return positions
+        return self.stored.positions
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with a row for each stored entry, in id order.

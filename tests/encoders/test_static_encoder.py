@@ -245,7 +245,7 @@ def test_nothing_is_written_beside_a_model(
 def test_no_folder_for_converted_vectors(glove: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What to do is said."""
     monkeypatch.setenv("VOCABTOOL_CACHE", str(glove))
-    told = r"glove\.txt/vectors/.* cannot be created .*set \$VOCABTOOL_CACHE to a folder for them$"
+    told = r"glove\.txt/vectors: cannot be created .*set \$VOCABTOOL_CACHE to a folder for them$"
     with pytest.raises(NotFound, match=told):
         opened(glove, weights="none")
 

@@ -37,7 +37,7 @@ DATABASE: Final = "index.db"
 SOURCES: Final = (DATABASE, "vectors.bin")
 KINDS: Final = (
     *SOURCES,
-    *("vocabulary-", "weights-", "codes-", "meta.json"),
+    *("vocabulary-", "weights-", "matrix-", "codes-", "meta.json"),
     *(".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"),
 )
 

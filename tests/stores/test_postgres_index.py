@@ -447,3 +447,32 @@ def test_whoever_lists_documents_stops_nobody(index: Index, database: Any) -> No
     assert len(index) == 0
     index.close()
     assert no_connections(database)
+
+
+def test_large_word_vectors_are_not_in_the_database(
+    database: Any, address: str, tmp_path: Path
+) -> None:
+    """Only their vocabulary is. They are in the cache of the machine, or come from the model."""
+    file = tmp_path / "vectors.npz"
+    words = [f"w{number}" for number in range(40_000)]
+    matrix = np.random.default_rng(2).standard_normal((len(words), 256)).astype(np.float32)
+    np.savez(file, words=np.array(words), vectors=matrix)
+    index = Index.create(address, file, rule="whitespace", weights="none")
+    index.load([Document("x", "w1 w2")])
+    facts = database.execute(
+        "SELECT name, length(value) FROM vocabtool.facts_1 WHERE name LIKE '%-%'"
+    )
+    assert [(name.partition("-")[0], size < 4 << 20) for name, size in facts] == [
+        ("vocabulary", True)
+    ]
+    file.unlink()
+    assert Index.open(address).search("w1", fusion="dense")[0].similarity == pytest.approx(
+        matrix[1]
+        @ (matrix[1] + matrix[2])
+        / (np.linalg.norm(matrix[1]) * np.linalg.norm(matrix[1] + matrix[2])),
+        abs=1e-3,
+    )
+    (copy,) = (tmp_path / "cache" / "vectors").iterdir()
+    copy.unlink()
+    with pytest.raises(NotFound, match=r"vectors\.npz"):
+        Index.open(address).search("w1", fusion="dense")

@@ -27,7 +27,9 @@ INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub
 word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,
 openai:NAME@URL, or python:MODULE:NAME. Omit it if you give vectors (--vectors, --vector-field) or
 if FILE is a folder that embed wrote; then DIR is searched by keywords, and by vectors if search
-gets --vector or --model. If the command is interrupted, run it again: it resumes."""
+gets --vector or --model. DIR keeps a copy of word vectors. If they need more than 32 MiB, the copy
+is in the user's cache ($VOCABTOOL_CACHE), and the model is needed where the cache does not have
+it. If the command is interrupted, run it again: it resumes."""
 
 
 SHAPE = options.gather(

@@ -84,12 +84,11 @@ class FittedWeights:
                 f"fitted weights do not match a matrix of {words:,} rows: their last row number is "
                 f"{self.positions[-1]:,}"
             )
-        counts = np.zeros(words, np.int64)
-        counts[self.positions] = self.counts
-        weights = np.log((1 + self.documents) / (1 + counts)) + 1
-        return weights.astype(np.float32)
+        weights = np.full(words, np.log(1 + self.documents) + 1, np.float32)
+        weights[self.positions] = np.log((1 + self.documents) / (1 + self.counts)) + 1
+        return weights
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         return hashlib.sha256(self._to_json()).hexdigest()
 

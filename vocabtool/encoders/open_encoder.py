@@ -42,7 +42,7 @@ from vocabtool.encoders.sentence_transformers import (
     WEIGHTS,
     SentenceTransformersEncoder,
 )
-from vocabtool.encoders.static import StaticEncoder
+from vocabtool.encoders.static import StaticEncoder, VectorFile
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import encoder_files, files, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
@@ -50,7 +50,7 @@ from vocabtool.formats.reader import Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.words import Words, words_of
 
-Model = str | Path | Encoder | Callable[[list[str]], Any]
+Model = str | Path | Encoder | VectorFile | Callable[[list[str]], Any]
 GROUP: Final = "vocabtool.encoders"
 
 # The options of each kind, besides `kind`.
@@ -86,8 +86,8 @@ FORMS: Final = (
 def open_encoder(model: Model, options: EncoderOptions | None = None, **arguments: Any) -> Encoder:
     """Open an encoder from a path, a TensorFlow Hub handle, a name with a prefix, or a callable.
 
-    ``model``: may also be an :class:`Encoder`. A callable gets a list of texts and returns an array
-    with one row per text.
+    ``model``: may also be an :class:`Encoder`, or open word vectors. A callable gets a list of
+    texts and returns an array with one row per text.
     ``options``: see :class:`EncoderOptions`. Keyword arguments replace its fields.
     ``kind``: by default, the prefix of the name, as in ``static:glove.txt``. Without a prefix, the
     kind is recognised by the content of the model.
@@ -133,6 +133,8 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
             kind, model = "python", added[0].load()(rest)
         elif kind is None:
             kind = _recognise(model)
+    elif isinstance(model, VectorFile):
+        kind = "static"
     elif kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
@@ -154,7 +156,9 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
 
         return TensorFlowEncoder(cast(str | Path, model), options)
     if kind == "static":
-        return StaticEncoder.open(cast(str | Path, model), options)
+        if not isinstance(model, VectorFile):
+            model = VectorFile(cast(str | Path, model))
+        return StaticEncoder.open(model, options)
     if kind == "model2vec":
         from vocabtool.encoders.model2vec import Model2VecEncoder
 

@@ -33,9 +33,11 @@ from vocabtool.choices import Weighting
 from vocabtool.encoders.encoder import Encoder, EncoderOptions, FittedWeights, Texts, Vectors
 from vocabtool.errors import NotFound, VocabtoolError, reading
 from vocabtool.formats.word_vectors import WordVectors
+from vocabtool.system.own_files import CACHE, user_cache
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,10 +46,7 @@ MAX_BATCH: Final = 1_024
 # idf retrieves better than none on each collection measured (benchmarks/word_weights.py).
 DEFAULT_WEIGHTS: Final[Weighting] = "idf"
 
-CACHE: Final = "VOCABTOOL_CACHE"
-CACHE_HOME: Final = "XDG_CACHE_HOME"  # XDG Base Directory Specification
-NEEDED: Final = "the converted word vectors must be stored"
-NAME_ONE: Final = f"set ${CACHE} to a folder for them"
+CACHED: Final = "vectors"  # folder of matrices in the user's cache
 HASHED_BYTES: Final = 1 << 24  # bytes of the matrix hashed at a time
 
 MAX_TEXTS: Final = 100_000  # in a sample; more texts hardly change the weights
@@ -69,8 +68,6 @@ def mean_vectors(
     equal weights. Words are summed in float32, and the sums of a text of more than
     :data:`SEGMENT_WORDS` words are added in float64.
     """
-    from scipy.sparse import csr_array
-
     rows, offsets = known
     starts = offsets
     parts = -(-np.diff(offsets) // SEGMENT_WORDS)
@@ -80,10 +77,15 @@ def mean_vectors(
         first = np.cumsum(parts) - parts
         within = np.arange(int(parts.sum())) - np.repeat(first, parts)
         starts = np.append(np.repeat(offsets[:-1], parts) + SEGMENT_WORDS * within, offsets[-1])
-    # A sparse matrix with one row per segment, multiplied by the matrix of word vectors.
     values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
-    shape = (len(starts) - 1, len(matrix))
-    sums: NDArray[np.floating] = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
+    sums: NDArray[np.floating]
+    if len(starts) == 2:  # a query: to import scipy would take longer than the whole search
+        sums = np.add.reduce(values[:, None] * matrix[rows], axis=0, keepdims=True)
+    else:  # a sparse matrix with one row per segment, multiplied by the matrix of word vectors
+        from scipy.sparse import csr_array
+
+        shape = (len(starts) - 1, len(matrix))
+        sums = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
     if is_long:
         sums = np.add.reduceat(sums, first, axis=0, dtype=np.float64)
     norms: NDArray[np.float64] = np.sqrt(
@@ -147,20 +149,15 @@ class StaticEncoder(Encoder):
         self._weights = fitted.weights(len(vectors.matrix))
 
     @classmethod
-    def open(cls, path: str | Path, options: EncoderOptions) -> StaticEncoder:
-        """Open a file of word vectors, memory-mapped.
-
-        If :meth:`WordVectors.matrix` wrote a matrix beside the file, this matrix is used.
-        Otherwise, a file without a plain float32 matrix is converted once, and the matrix is stored
-        in the user's cache. The cache is the folder ``$VOCABTOOL_CACHE``, or else
-        ``$XDG_CACHE_HOME/vocabtool``, or else ``~/.cache/vocabtool``.
+    def open(cls, vectors: VectorFile, options: EncoderOptions) -> StaticEncoder:
+        """Open an encoder of these word vectors.
 
         If ``options.fitted`` contains no weights, call :meth:`fit` before encoding.
         """
         fitted = options.fitted
         if isinstance(fitted, str | Path):
             fitted = FittedWeights.read(fitted)
-        vectors, rule = VectorFile(path), options.rule
+        rule = options.rule
         notes: tuple[str, ...] = ()
         if rule is None:
             rule = vectors.words.rule
@@ -247,13 +244,12 @@ class StaticEncoder(Encoder):
             rows, offsets = judged.positions[judged.codes], judged.offsets
         else:
             pieces, known, starts = judged.spelled
-            entries = self.words.vocabulary.positions
-            pairs = zip(pieces, known, strict=True)
-            positions = [entries.get(piece, -1) if is_known else -1 for piece, is_known in pairs]
+            positions = self.words.vocabulary.stored.find(pieces)
+            positions[~known] = -1
             counts = np.diff(starts)[judged.codes]
             ends = np.cumsum(counts)
             first = np.repeat(starts[judged.codes] - (ends - counts), counts)
-            rows = np.array(positions, np.int64)[first + np.arange(len(first))]
+            rows = positions[first + np.arange(len(first))]
             offsets = np.append(0, ends)[judged.offsets]
         kept = rows >= 0
         before = np.append(0, np.cumsum(kept)).astype(np.int64)
@@ -263,7 +259,11 @@ class StaticEncoder(Encoder):
 class VectorFile:
     """A file of words and their vectors, memory-mapped. Unpickling opens the file again.
 
-    ``matrix``: float32, shape (words, dim), read-only.
+    ``matrix``: float32, shape (words, dim), read-only. ``converted``: the ``.npy`` file that
+    contains it, if ``file`` has no plain float32 matrix.
+
+    If :meth:`WordVectors.matrix` wrote such a file beside ``file``, it is used. Otherwise, the
+    matrix is converted once, and stored in the user's cache.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -274,43 +274,25 @@ class VectorFile:
         self.words = vectors.words
         # An earlier fingerprint is valid as long as this is unchanged.
         self.state = (facts.st_size, facts.st_mtime_ns, self.words.fingerprint)
-        # Prefer a converted matrix that is already beside the file.
-        folder, beside = None, vectors.matrix_file()
-        if beside is not None and not beside.exists():
-            home = os.environ.get(CACHE_HOME, "")
-            if named := os.environ.get(CACHE):
-                cache = Path(named).absolute()
-            elif Path(home).is_absolute():  # the specification ignores relative paths
-                cache = Path(home) / "vocabtool"
-            else:
-                try:
-                    cache = Path.home() / ".cache" / "vocabtool"
-                except RuntimeError as error:
-                    what = f"{NEEDED}, but there is no home folder; {NAME_ONE}"
-                    raise NotFound(what) from error
+        folder, self.notes = None, tuple[str, ...]()
+        self.converted = vectors.matrix_file()
+        if self.converted is not None and not self.converted.exists():
             # Another file, or one that replaced this one, may have the same name, size and time.
             key = f"{os.fspath(self.file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
-            folder = cache / "vectors" / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                what = f"cannot be created ({error.strerror or error}), but {NEEDED}; {NAME_ONE}"
-                raise NotFound(f"{folder}: {what}") from error
-        converted = vectors.matrix_file(folder)
-        is_new = converted is not None and not converted.exists()
+            folder = cached_vectors() / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
+            folder.mkdir(exist_ok=True)
+            self.converted = vectors.matrix_file(folder)
+            if self.converted is not None and not self.converted.exists():
+                self.notes = (
+                    f"the word vectors were converted to {self.converted}; this cached file can be "
+                    "deleted",
+                )
         self.matrix: Vectors = np.asarray(vectors.matrix(folder))
-        note = f"the word vectors were converted to {converted}; this cached file can be deleted"
-        self.notes = (note,) if is_new else ()
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the words and vectors. The format of the file has no effect."""
-        digest = hashlib.sha256(f"vocabtool vectors 1 {self.matrix.shape}\n".encode())
-        digest.update(self.words.fingerprint.encode())
-        step = max(HASHED_BYTES // (4 * self.matrix.shape[1]), 1)
-        for start in range(0, len(self.matrix), step):
-            digest.update(self.matrix[start : start + step].astype("<f4", copy=False).data)
-        return digest.hexdigest()
+        return vectors_fingerprint(self.words, self.matrix)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _open_again, (self.file, self.state, vars(self).get("fingerprint"))
@@ -321,3 +303,27 @@ def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None
     if fingerprint is not None and vectors.state == state:
         vectors.fingerprint = fingerprint
     return vectors
+
+
+def vectors_fingerprint(words: Vocabulary, matrix: Vectors) -> str:
+    """Return the hexadecimal SHA-256 of words and vectors; reads the whole matrix."""
+    digest = hashlib.sha256(f"vocabtool vectors 1 {matrix.shape}\n".encode())
+    digest.update(words.fingerprint.encode())
+    step = max(HASHED_BYTES // (4 * matrix.shape[1]), 1)
+    for start in range(0, len(matrix), step):
+        digest.update(matrix[start : start + step].astype("<f4", copy=False).data)
+    return digest.hexdigest()
+
+
+def cached_vectors() -> Path:
+    """Return the folder of matrices in the user's cache; it is created.
+
+    Raises :class:`NotFound` if it cannot be created.
+    """
+    folder = user_cache() / CACHED
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"cannot be created ({error.strerror or error}), but word vectors must be stored"
+        raise NotFound(f"{folder}: {what}; set ${CACHE} to a folder for them") from error
+    return folder

@@ -107,12 +107,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
         encoded[row] = b2a_base64(stored[row], newline=False).decode()
     tokens = [entry.decode("utf-8", "backslashreplace") for entry in stored]
     columns = dict(zip(TYPES, (vocabulary.id_array().tolist(), tokens, encoded), strict=True))
-    unknown = vocabulary.unknown
-    facts = {name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)} | {
-        "unknown": None if unknown is None else asdict(unknown),
-        "specials": [special._asdict() for special in vocabulary.specials],
-        "places": [place._asdict() for place in vocabulary.places],
-    }
+    facts = facts_of(vocabulary)
     if format == "json":
         facts |= {"first_id": vocabulary.first_id, "tokens": tokens}
         if vocabulary.ids is not None:
@@ -132,6 +127,16 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
     else:
         parquet.write_table(table, file, compression="zstd")
     return 0
+
+
+def facts_of(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return what a file says of a vocabulary besides its entries and ids, for JSON."""
+    unknown = vocabulary.unknown
+    return {name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)} | {
+        "unknown": None if unknown is None else asdict(unknown),
+        "specials": [special._asdict() for special in vocabulary.specials],
+        "places": [place._asdict() for place in vocabulary.places],
+    }
 
 
 def _read_document(file: BinaryIO, format_: FileFormat) -> dict[str, Any]:
@@ -180,6 +185,14 @@ def _vocabulary(document: dict[str, Any], format_: FileFormat, name: str) -> Voc
     vocabulary = Vocabulary.from_ids(name, "asset", ByteStrings.of(entries), np.array(ids))
     if format_ == "csv":
         return vocabulary
+    vocabulary = with_facts(vocabulary, document)
+    if vocabulary.fingerprint != document.get("fingerprint"):
+        raise InvalidFile("'fingerprint' does not match the content; the file was changed")
+    return vocabulary
+
+
+def with_facts(vocabulary: Vocabulary, document: dict[str, Any]) -> Vocabulary:
+    """Add what :func:`facts_of` returned, but for the fingerprint. Raises :class:`InvalidFile`."""
     types = get_type_hints(Vocabulary)
     facts = {name: from_json(types[name], document.get(name), name) for name in FACTS}
     vocabulary = replace(vocabulary, **facts)
@@ -187,8 +200,6 @@ def _vocabulary(document: dict[str, Any], format_: FileFormat, name: str) -> Voc
     numbers = [unknown.id, unknown.count, *(special.id for special in vocabulary.specials)]
     if unknown.count < 1 or any(number not in INT64 for number in numbers):
         raise InvalidFile("wanted ids of 64 bits, and a 'count' of 'unknown' of at least 1")
-    if vocabulary.fingerprint != document.get("fingerprint"):
-        raise InvalidFile("'fingerprint' does not match the content; the file was changed")
     return vocabulary
 
 

@@ -1,7 +1,8 @@
 """The folder of an index: its generations, model files, and perhaps an index being built.
 
     .lock                     locked by the one process that writes
-    vocabulary-….parquet, weights-….json, tokenizer-…    the model (``model.py``), named by content
+    vocabulary-….arrow, weights-….arrow, matrix-….npy, tokenizer-…
+                              the model (``model_files.py``), named by content
     generation-000000/        the index; a compaction replaces it by generation-000001/
         index.db                  documents and the commit (``database.py``)
         vectors.bin               rows are appended, never changed
@@ -45,7 +46,7 @@ from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
-FORMAT: Final = 6
+FORMAT: Final = 7
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
 
@@ -108,8 +109,8 @@ class Configuration:
     - ``cutter``: fingerprint of the keyword tokenizer.
     - ``recall``: target recall@10 of approximate search.
     - ``exact_below``: number of rows up to which search is exact.
-    - ``encoder``, ``words``, ``vocabulary``, ``weights``: fingerprints; ``None`` for a part that
-      the index does not have.
+    - ``encoder``, ``words``, ``vocabulary``, ``vectors``, ``weights``: fingerprints; ``None`` for a
+      part that the index does not have.
     - ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
     """
 
@@ -126,6 +127,7 @@ class Configuration:
     encoder: str | None = None
     words: str | None = None
     vocabulary: str | None = None
+    vectors: str | None = None
     rule: str | None = None
     weights: str | None = None
 
@@ -237,7 +239,7 @@ KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
 MODEL_FILE: Final = re.compile(
-    r"vocabulary-[0-9a-f]{16}-[0-9a-f]{8}\.parquet|weights-[0-9a-f]{16}-[0-9a-f]{8}\.json"
+    r"(vocabulary|weights)-[0-9a-f]{16}-[0-9a-f]{8}\.arrow|matrix-[0-9a-f]{16}-[0-9a-f]{8}\.npy"
     r"|tokenizer-[0-9a-f]{64}"
 )
 CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")

@@ -191,6 +191,7 @@ class Index:
             encoder=encoder.fingerprint if encoder is not None else None,
             words=words.fingerprint if words is not None else None,
             vocabulary=words.vocabulary.fingerprint if words is not None else None,
+            vectors=opened.vectors.fingerprint if opened.vectors is not None else None,
             rule=opened.rule,
             weights=weights.fingerprint if weights is not None else None,
         )

@@ -201,6 +201,7 @@ def verify(
     model = {path / name: crc32c for name, crc32c in manifest.model_files.items()}
     for file, crc32c in {**codes, **model}.items():
         compare(file, crc32c)
+    snapshot.model.verify()
     report("documents", SHARES["documents"])
     database = Database(folder)  # its own connection: other threads may search meanwhile
     try:

@@ -1,11 +1,8 @@
 """The model of an index: recorded by name and fingerprints, opened at its first use.
 
-    vocabulary-….parquet    the vocabulary of the model, if it is known
-    weights-….json          word weights of a word-vector model, fitted on the corpus
-    tokenizer-SHA256        copy of the FILE in a rule ``tokenizer:FILE``, named by its hash
-
-A recorded name is opened only if it is the path of an existing file or folder. So an index never
-causes an import or a download.
+``model_files.py`` reads and writes the files that an index keeps. Word vectors are opened from
+them, any other model by its recorded name. A name is opened only if it is the path of an existing
+file or folder. So an index never causes an import or a download.
 
 The fingerprint of an encoder stays the same if a server runs another model under the same name. So
 some documents (canaries) are encoded again before a model writes. The agreement of a stored vector
@@ -21,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -40,11 +37,21 @@ from vocabtool.encoders.encoder import (
     Vectors,
 )
 from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
-from vocabtool.encoders.static import StaticEncoder
+from vocabtool.encoders.static import StaticEncoder, VectorFile
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
-from vocabtool.formats.vocabulary_files import read, save
 from vocabtool.index.folder import Manifest
+from vocabtool.index.model_files import (
+    MAX_MATRIX,
+    VectorCopy,
+    keep_in_cache,
+    open_from_cache,
+    read_vocabulary,
+    read_weights,
+    write_matrix,
+    write_vocabulary,
+    write_weights,
+)
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file
@@ -163,31 +170,44 @@ class OpenedModel:
     def weights(self) -> FittedWeights | None:
         return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
 
-    def save(self, folder: Path) -> dict[str, int]:
-        """Write the files of the model; return the CRC-32C of each file by file name."""
-        found: dict[str, int] = {}
+    @property
+    def vectors(self) -> VectorFile | None:
+        return self.encoder.vectors if isinstance(self.encoder, StaticEncoder) else None
 
-        def keep(start: str, end: str, write: Callable[[Path], object]) -> None:
-            part = folder / f".vocabtool-{start}.tmp"
-            write(part)
-            crc = checksum(part)
-            name = f"{start}-{crc:08x}{end}"
-            part.replace(folder / name)
-            found[name] = crc
+    def save(self, folder: Path) -> dict[str, int]:
+        """Write the files of the model; return the CRC-32C of each file by file name.
+
+        A large matrix of word vectors is stored in the user's cache instead.
+        """
+        checksums: dict[str, int] = {}
+
+        def save(kind: str, fingerprint: str, ending: str, write: Callable[[Path], None]) -> None:
+            file = folder / f".vocabtool-{kind}.tmp"
+            write(file)
+            crc = checksum(file)
+            name = f"{kind}-{fingerprint:.16}-{crc:08x}{ending}"
+            file.replace(folder / name)
+            checksums[name] = crc
 
         if self.words is not None:
             known = self.words.vocabulary
-            name = f"vocabulary-{known.fingerprint:.16}"
-            keep(name, ".parquet", lambda part: save(known, part, "parquet"))
+            save("vocabulary", known.fingerprint, ".arrow", partial(write_vocabulary, known))
         if self.weights is not None:
-            keep(f"weights-{self.weights.fingerprint:.16}", ".json", self.weights.write)
+            fitted = self.weights
+            save("weights", fitted.fingerprint, ".arrow", partial(write_weights, fitted))
+        if self.vectors is not None:
+            if self.vectors.matrix.nbytes > MAX_MATRIX:
+                keep_in_cache(self.vectors)
+            else:
+                write = partial(write_matrix, self.vectors)
+                save("matrix", self.vectors.fingerprint, ".npy", write)
         if self.tokenizer is not None:
             _, _, name = str(self.rule or self.options["rule"]).partition(":")
             file = folder / name
             with whole_file(file) as written:
                 written.write(self.tokenizer)
-            found[file.name] = checksum(file)
-        return found
+            checksums[file.name] = checksum(file)
+        return checksums
 
 
 def open_model(
@@ -366,32 +386,58 @@ class IndexModel:
         held, given = self._configuration, self._given
         if held.encoder is None:
             return None if given is None else self._open_named(given)
-        weights = self._files.get("weights")
-        fitted = FittedWeights.read(weights) if weights is not None else None
         # The files of a model may state prompts; an index that records none does not use them.
         options: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), **held.options}
         options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
         options |= self._options
-        if given is not None:  # an open encoder already has its options
-            encoder = open_encoder(given, **(self._options if is_encoder(given) else options))
+        if given is None:
+            encoder = self._open_recorded(options)
+        elif is_encoder(given):  # it has its options
+            encoder = open_encoder(given, **self._options)
         else:
-            model = self._here(held.model, "its vectors were made by", "model")
-            known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
-            if held.kind == "static":
-                known |= {"rule": self._rule(str(held.rule)), "fitted": fitted}
-            try:
-                encoder = open_encoder(model, **{**known, **options})
-            except VocabtoolError:
-                encoder = open_encoder(model, **options)  # a changed model: the fingerprint differs
-        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and fitted is not None:
-            if (found := encoder.vectors.fingerprint) != fitted.vectors:
-                raise self._other_encoder("file of word vectors", fitted.vectors, found)
+            encoder = open_encoder(given, **options)
+        weights = self._files.get("weights")
+        if isinstance(encoder, StaticEncoder) and encoder.needs_fit and weights is not None:
+            fitted = read_weights(weights)
+            if encoder.vectors.fingerprint != fitted.vectors:
+                what = ("file of word vectors", fitted.vectors, encoder.vectors.fingerprint)
+                raise self._other_encoder(*what)
             encoder = encoder.with_weights(fitted)
-        if (found := encoder.fingerprint) != held.encoder:
-            raise self._other_encoder("encoder", held.encoder, found)
+        if encoder.fingerprint != held.encoder:
+            raise self._other_encoder("encoder", held.encoder, encoder.fingerprint)
+        if isinstance(encoder, StaticEncoder) and "matrix" not in self._files:
+            with suppress(OSError, VocabtoolError):  # only the next search is slower
+                keep_in_cache(encoder.vectors)
         return encoder
+
+    def _open_recorded(self, options: Mapping[str, Any]) -> Encoder:
+        held = self._configuration
+        known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
+        if held.kind == "static":
+            known["rule"] = self._rule(str(held.rule))
+            if (copy := self._copy()) is not None:
+                return open_encoder(copy, **{**known, **options})
+        model = self._here(held.model, "its vectors were made by", "model")
+        try:
+            return open_encoder(model, **{**known, **options})
+        except VocabtoolError:
+            return open_encoder(model, **options)  # a changed model: the fingerprint differs
+
+    def _copy(self) -> VectorCopy | None:
+        """Open the copy of word vectors; ``None`` if it should be in the cache, but is not."""
+        vocabulary, vectors = self._files.get("vocabulary"), self._configuration.vectors
+        if vocabulary is None or vectors is None:
+            return None
+        if "matrix" in self._files:
+            return VectorCopy(self._files["matrix"], vocabulary, vectors)
+        return open_from_cache(vocabulary, vectors)
+
+    def verify(self) -> None:
+        """Read the word vectors in the cache. Raises :class:`InvalidFile` if they are damaged."""
+        if "matrix" not in self._files and (copy := self._copy()) is not None:
+            copy.verify()
 
     @property
     def can_encode(self) -> bool:
@@ -446,7 +492,11 @@ class IndexModel:
             return opened.words
         if held.rule is not None:
             # A keyword search does not need the model, which may be missing.
-            return Words.of(read(file), rule=self._rule(held.rule)) if file is not None else None
+            return (
+                Words.of(read_vocabulary(file), rule=self._rule(held.rule))
+                if file is not None
+                else None
+            )
         if (is_encoder(self._given) and held.encoder is not None) or self._address is None:
             return self.encoder.words if self.encoder is not None else None
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))

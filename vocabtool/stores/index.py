@@ -9,7 +9,6 @@ PGPASSFILE and other environment variables.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
@@ -36,13 +35,12 @@ from vocabtool.index.writer import Writer
 from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.stores.reader import PostgresStore
 from vocabtool.stores.writer import PostgresWriter
-from vocabtool.system.own_files import whole_file
+from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 TRIES: Final = 5  # to read documents that others delete meanwhile
-CACHE: Final = "VOCABTOOL_CACHE"  # environment variable: the folder of copies
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 # The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
@@ -239,6 +237,7 @@ class PostgresIndex(Index):
             differences = recount(connection, self._n)
         if differences:
             raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
+        self._model.verify()
         agreement = None
         if encoder is not None:
             metric = self.configuration.metric
@@ -308,7 +307,7 @@ class PostgresIndex(Index):
                 what = f"not allowed as the name of a model's file: {name[:50]!r}"
                 raise InvalidFile(what, file=self.name)
             file = folder / name
-            if file.exists() and google_crc32c.value(file.read_bytes()) == crc32c:
+            if file.exists() and checksum(file) == crc32c:
                 continue
             statement = f"SELECT value FROM facts_{self._n} WHERE name = %s"
             content = b"".join(value for (value,) in self._connections.fetch(statement, name))
@@ -339,8 +338,7 @@ def cache_folder(name: str, manifest: Manifest) -> Path:
     if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
         what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
         raise InvalidFile(what, file=name)
-    shared = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "vocabtool")
-    return Path(os.environ.get(CACHE) or shared).expanduser() / "stores" / manifest.index
+    return user_cache() / "stores" / manifest.index
 
 
 def _name_of(connections: Connections, index: str) -> str:

@@ -444,7 +444,7 @@ def canaries_of(connection: Connection, n: int, manifest: Manifest) -> Canaries:
     statement = (
         "SELECT DISTINCT doc, id, text, vector_send(vector::vector)"
         f" FROM unnest(%s::bigint[]) AS wanted, LATERAL (SELECT * FROM documents_{n} WHERE"
-        f" doc >= wanted AND {of_model} ORDER BY doc LIMIT 1) AS some ORDER BY doc"
+        f" doc >= wanted AND {of_model} ORDER BY doc LIMIT 1) AS nearest ORDER BY doc"
     )
     rows = run(connection, statement, wanted, binary=True).fetchall()
     vectors = legs.from_bytes([sent for *_, sent in rows], manifest.configuration.dim)

@@ -6,10 +6,10 @@ Entry ``i`` is ``data[starts[i]:ends[i]]``.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +86,19 @@ class ByteStrings:
         """The length of each entry in bytes, shape (n,)."""
         lengths: Offsets = self.ends - self.starts
         return lengths
+
+    @cached_property
+    def positions(self) -> dict[bytes, int]:
+        """The position of each entry; the first position if the entry is repeated."""
+        positions: dict[bytes, int] = {}
+        for position, entry in enumerate(self):
+            positions.setdefault(entry, position)
+        return positions
+
+    def find(self, entries: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the first position of each of n entries, or -1: int64, shape (n,)."""
+        positions = map(self.positions.get, entries, repeat(-1))
+        return np.fromiter(positions, np.int64, len(entries))
 
     def take(self, indices: NDArray[np.integer[Any]]) -> ByteStrings:
         """Return the entries at ``indices``, in the order of ``indices``, without copying bytes."""

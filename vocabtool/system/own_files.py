@@ -144,6 +144,26 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
             raise
 
 
+CACHE: Final = "VOCABTOOL_CACHE"  # environment variable
+
+
+def user_cache() -> Path:
+    """Return the folder of copies that can be made again; it may not exist yet.
+
+    It is ``$VOCABTOOL_CACHE``, or else ``$XDG_CACHE_HOME/vocabtool``, or else
+    ``~/.cache/vocabtool``. Raises :class:`NotFound` if there is no home folder.
+    """
+    shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        if named := os.environ.get(CACHE):
+            return Path(named).expanduser().absolute()
+        if not shared.is_absolute():  # the XDG specification ignores relative paths
+            shared = Path.home() / ".cache"
+    except RuntimeError as error:
+        raise NotFound(f"no home folder for copies of models; set ${CACHE} to a folder") from error
+    return shared / "vocabtool"
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder's directory entries to disk, so that renames survive a crash."""
     handle = os.open(folder, os.O_RDONLY)

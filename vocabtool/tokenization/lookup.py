@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import accumulate, chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -323,8 +323,7 @@ class RuleTokenizer:
 
     def look_up_words(self, tokens: TokenCodes) -> WordLookup:
         words, vocabulary = tokens.distinct, self._vocabulary
-        at = map(vocabulary.positions.get, as_bytes(words), repeat(-1))
-        positions = np.fromiter(at, np.int64, len(words))
+        positions = vocabulary.stored.find(as_bytes(words))
         known = positions >= 0
         unknown = vocabulary.unknown
         # With several buckets, the bucket of an unknown word is unknown.
