@@ -277,7 +277,7 @@ def test_invalid_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"split": "words"}, "split: wanted one of"),
+        ({"split": "words"}, "split must be one of"),
         ({"split_size": 0}, "split_size must be at least 1"),
         ({"split_size": 8, "overlap": 8}, "overlap must be from 0 to 7"),
         ({"include": "*.md"}, "include must be a list of patterns"),

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -83,11 +82,6 @@ CALIBRATE = click.option(
     "--force", is_flag=True, help="Build a new index that replaces the one in DIR at the end."
 )
 @options.VECTORS
-@click.option(
-    "--vector-field",
-    metavar="FIELD",
-    help="Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
-)
 @ROWS
 @CALIBRATE
 @options.DOCUMENTS
@@ -102,7 +96,6 @@ def index_command(
     shape: dict[str, Any],
     force: bool,
     vectors: str | None,
-    vector_field: str | None,
     commit_rows: int,
     calibrate: bool | None,
     read: ReadOptions,
@@ -128,7 +121,6 @@ def index_command(
 
     _refuse_an_index(files)
     began, given = time.monotonic(), options.given_options(encoder)
-    read = replace(read, vector_field=vector_field)
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
         every = json.dumps(
             [model, existing, shape, commit_rows, read, encoder, vectors], default=str

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 import click
 
-from vocabtool.choices import RULE_NAMES, SPLIT_SIZE, Split, Weighting, choices_in, options_of
-from vocabtool.documents.options import Format, OnError, ReadOptions
+from vocabtool.choices import RULE_NAMES, Weighting, choices_in, options_of
+from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 
 Decorator = Callable[[Any], Any]
@@ -51,32 +51,38 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
     return decorate
 
 
-def option_of(kind: type, name: str) -> Decorator:
-    """Return the option of the command line for an option of a dataclass, which says all of it."""
-    about = options_of(kind)[name]
+def options_for(kind: type, *names: str) -> list[Decorator]:
+    """Return the options of the command line for options of a dataclass, which describes them."""
+    return [_option_for(kind, name) for name in names]
+
+
+def _option_for(kind: type, name: str) -> Decorator:
+    about, hint = options_of(kind)[name], get_type_hints(kind)[name]
     default = next(field.default for field in fields(kind) if field.name == name)
-    hint: Any = get_type_hints(kind)[name]
-    flag = f"--{name.replace('_', '-')}"
-    if hint is bool:
-        both = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
-        return click.option(
-            both, is_flag=True, default=default, show_default=default, help=about.full_help
-        )
-    members = get_args(hint) or (hint,)
+    dashed, members = name.replace("_", "-"), get_args(hint)
+    if about.repeated:
+        about = replace(about, help=f"{about.help} May be repeated.")
+    flags: Sequence[str] = about.flags or (f"--{dashed}",)
     value_type: Any = str
-    if default == () and not about.repeated:
-        default = ""
-    if choices := choices_in(hint):
+    if hint is bool:
+        value_type = bool
+        if default:
+            flags = (f"--{dashed}/--no-{dashed}",)
+    elif choices := choices_in(hint):
         value_type = click.Choice(choices)
-    elif int in members:
+    elif hint is int or int in members:
         value_type = click.IntRange(about.least, about.most)
     elif float in members:
         value_type = click.FloatRange(about.least, about.most)
+    elif default == () and not about.repeated:
+        default = ""
     return click.option(
-        *(*about.flags, name) if about.flags else (flag,),
+        *flags,
+        name,
         type=value_type,
+        is_flag=hint is bool,
         default=default,
-        show_default=default not in (None, "", ()),
+        show_default=default not in (None, False, "", ()),
         metavar=about.metavar,
         multiple=about.repeated,
         help=about.full_help,
@@ -252,114 +258,25 @@ ENCODER = gather(
 # Documents.
 
 
-INPUT_FORMAT: Final = click.option(
-    "--input-format",
-    "format",
-    type=click.Choice(get_args(Format)),
-    help="Format of the documents. [default: by the ending of each file, else lines of text]",
-)
-
-
-def _field_option(metavar: str, more: str) -> Decorator:
-    return click.option(
-        "--field",
-        multiple=True,
-        metavar=metavar,
-        help="Field or column that contains the text. May be repeated: the texts of these fields "
-        f"are joined by blank lines.{more} [default: text, or the only column]",
-    )
-
-
-def _on_error(what: str) -> Decorator:
-    return default_option(
-        "--on-error",
-        type=click.Choice(get_args(OnError)),
-        default="raise",
-        help=f"What to do with {what}",
-    )
-
-
-def _read_options(*, weights: bool = True, **given: Any) -> ReadOptions:
+def _read_options(*, weights: bool = False, **values: Any) -> ReadOptions:
     """``weights``: whether fields may have weights."""
     try:
-        options = ReadOptions(**given)
+        read = ReadOptions(**values)
         if not weights:
-            options.refuse_weights()
+            read.refuse_weights()
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return options
+    return read
 
 
-QUOTES = click.option(
-    "--quotes/--no-quotes",
-    default=True,
-    help="In CSV, a value in quotes may contain commas and line ends. [default: --quotes]",
-)
-TEXTS = gather(
-    "read",
-    _field_option("FIELD", ""),
-    INPUT_FORMAT,
-    QUOTES,
-    _on_error("an invalid row."),
-    into=partial(_read_options, weights=False),
-)
-_READING: Final = (
-    INPUT_FORMAT,
-    QUOTES,
-    click.option(
-        "--id-field",
-        metavar="FIELD",
-        help="Field or column that contains the id. [default: FILE:LINE]",
-    ),
-    click.option(
-        "--keep", multiple=True, metavar="FIELD", help="Also store this field; may be repeated."
-    ),
-    click.option(
-        "--split",
-        type=click.Choice(get_args(Split)),
-        help="Where texts are cut into documents. [default: lines of .txt, headings of .md, .rst "
-        "and .html, definitions of .py, blank lines of other code; rows are not cut]",
-    ),
-    click.option(
-        "--split-size",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Maximum length of a piece, in tokens of MODEL; in words if MODEL counts no tokens. "
-        f"No piece is longer than MODEL can read. [default: {SPLIT_SIZE}]",
-    ),
-    click.option(
-        "--include",
-        multiple=True,
-        metavar="GLOB",
-        help="In folders, read only files that match this pattern, such as '*.md' or 'docs/'. May "
-        "be repeated. [default: files with known endings]",
-    ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="GLOB",
-        help="In folders, leave out files and folders that match this pattern. May be repeated.",
-    ),
-    click.option(
-        "--gitignore/--no-gitignore",
-        default=True,
-        help="In folders, leave out what a .gitignore names. [default: --gitignore]",
-    ),
-    _on_error("an invalid row (and, in an index, a value that does not fit its field)."),
-)
+OF_TEXTS: Final = ("field", "format", "quotes", "on_error")
+OF_PIECES: Final = ("id_field", "keep", "split", "split_size", "include", "exclude", "gitignore")
+TEXTS = gather("read", *options_for(ReadOptions, *OF_TEXTS), into=_read_options)
+EMBEDDED = gather("read", *options_for(ReadOptions, *OF_TEXTS, *OF_PIECES), into=_read_options)
 DOCUMENTS = gather(
     "read",
-    _field_option(
-        "FIELD[^W]",
-        " A word in FIELD^W, with W from 1 to 9, counts W times in keyword search. Without "
-        "--field, pieces of texts with headings begin with the path of headings; `--field text` "
-        "omits it.",
-    ),
-    *_READING,
-    into=_read_options,
-)
-EMBEDDED = gather(
-    "read", _field_option("FIELD", ""), *_READING, into=partial(_read_options, weights=False)
+    *options_for(ReadOptions, *OF_TEXTS, *OF_PIECES, "vector_field"),
+    into=partial(_read_options, weights=True),
 )
 
 VECTORS = file_option(

@@ -12,7 +12,7 @@ import click
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather, option_of
+from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather, options_for
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 
@@ -24,9 +24,10 @@ PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
-RERANK = option_of(Settings, "rerank")
 PAGE = options.file_option("--html", help="Also write an HTML page. Sets --explain.")
-OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that are none of the command line
+(CONDITION,) = options_for(Settings, "where")
+OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that the command line lacks
+OF_COMMAND: Final = [name for name in options_of(Settings) if name not in OF_PYTHON]
 
 
 @click.command("search", context_settings={"allow_extra_args": True})
@@ -39,10 +40,7 @@ OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that are none of th
     help="The vector of QUERY, if your own model makes the vectors: a .npy or .parquet file with "
     "one row. FILE#N: row N of a file with several rows, counted from 0.",
 )
-@gather(
-    "settings",
-    *(option_of(Settings, name) for name in options_of(Settings) if name not in OF_PYTHON),
-)
+@gather("settings", *options_for(Settings, *OF_COMMAND))
 @PAGE
 @format_option("json: one object for each query.")
 def search_command(
@@ -105,11 +103,10 @@ def search_command(
 @click.command("similar")
 @DIR
 @click.argument("id_", metavar="ID")
-@option_of(Settings, "k")
-@option_of(Settings, "where")
+@gather("settings", *options_for(Settings, "k", "where"))
 @format_option()
 def similar_command(
-    folder: str, id_: str, k: int, where: str | None, report_format: Literal["text", "json"]
+    folder: str, id_: str, settings: dict[str, Any], report_format: Literal["text", "json"]
 ) -> None:
     """Find the documents of the index in DIR that are similar to the document ID.
 
@@ -119,7 +116,7 @@ def similar_command(
     from vocabtool.reports.hits import hits_report
 
     with output.usage_errors():
-        hits = open_index(folder, {}).similar(id_, k, where=where)
+        hits = open_index(folder, {}).similar(id_, **settings)
         output.show_report(hits_report(hits, one_of_many=True), report_format)
 
 
@@ -172,7 +169,7 @@ QUERIES = gather(
     default=SELF_CHECK_SAMPLE,
     help="Number of documents that --self-check searches for.",
 )
-@RERANK
+@gather("settings", *options_for(Settings, "rerank"))
 @HTML
 @format_option()
 def eval_command(
@@ -181,7 +178,7 @@ def eval_command(
     model: dict[str, Any],
     self_check: bool,
     sample: int,
-    rerank: str | None,
+    settings: dict[str, Any],
     html: str | None,
     report_format: Literal["text", "json"],
 ) -> None:
@@ -196,7 +193,7 @@ def eval_command(
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
         raise click.UsageError("pass --queries and --qrels, or --self-check")
-    if self_check and rerank is not None:
+    if self_check and settings["rerank"] is not None:
         raise click.UsageError("--rerank needs judged queries: pass --queries and --qrels")
     output.check_files("-", html, None)
     with output.usage_errors():
@@ -206,7 +203,7 @@ def eval_command(
                 report = self_check_report(compare.self_check(index, sample, progress=progress))
             else:
                 judgements = _read_judgements(queries)
-                results = compare.evaluate(index, **judgements, rerank=rerank, progress=progress)
+                results = compare.evaluate(index, **judgements, **settings, progress=progress)
                 report = evaluation_report(results)
         output.show_report(report, report_format, html)
 

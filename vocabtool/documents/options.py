@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, TypedDict, get_args
+from typing import Final, Literal, TypedDict
 
-from vocabtool.choices import SPLIT_SIZE, Split
+from vocabtool.choices import SPLIT_SIZE, Split, documented, option
+from vocabtool.system.arguments import check_options
 
 Format = Literal[
     "lines", "jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json",
@@ -51,61 +52,95 @@ class ReadArguments(SplitArguments, total=False):
     vector_field: str | None
 
 
+@documented
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadOptions:
-    """Options for reading documents.
+    """Options for reading documents. Raises ``ValueError`` for an invalid value."""
 
-    - ``field``: the field that contains the text. Default: ``text``, or else the only column.
-      For a list of several fields, such as ``("title^2", "body")``, the text of a document is the
-      texts of these fields, joined by blank lines in this order. These fields are also kept. A row
-      may lack some of the fields, but not all. A weight ``NAME^W`` (W from 1 to 9) counts only in
-      the keyword search of an index: each occurrence of a word in the field counts W times.
-    - ``format``: the format of all files. Default: by the suffix of each file, else ``lines``.
-    - ``id_field``: the field that contains the id, a string or an integer. A row without an id is
-      invalid. Default: a document's location is its id, but a Python mapping with the key ``id``
-      has this value as its id.
-    - ``keep``: other fields to keep, as columns of strings. A string is kept unchanged, any other
-      value as JSON text. If a row lacks the field, the value is null.
-    - ``on_error``: for an invalid row, ``"raise"`` an error, or ``"skip"`` and count the row.
-    - ``on_duplicate``: if an id occurs again, raise an ``"error"``, or read only the ``"first"``
-      document with the id. ``None``: ids are not compared.
-    - ``vector_field``: the field that contains the vector of a document, a list of numbers. It
-      needs Parquet, Arrow, JSON lines or Python objects. A row is invalid if it has no vector, or
-      a vector of another length.
-    - ``split``: where a text is cut into pieces. Each piece is a document. Default: ``.txt`` is cut
-      at lines, text with headings at headings, Python at definitions, and other code at blank
-      lines; rows of tables and JSON are not cut.
-    - ``split_size``: maximum length of a piece, in words, or in tokens if the reader gets a
-      ``measure``. Default: 256. If ``measure.most``, the limit of the model, is less, it is the
-      maximum. With ``split="file"``, a text is one piece of any length.
-    - ``overlap``: the number of words or tokens that a piece repeats from the end of the previous
-      piece.
-    - ``include``, ``exclude``: patterns of file names in folders, as in ``.gitignore``. Without
-      ``include``, all files with known endings are read.
-    - ``gitignore``: whether to skip the files in folders that ``.gitignore`` excludes.
-    - ``quotes``: whether quotes in CSV enclose values. TSV has no quotes.
-    - ``path_first``: whether each piece begins with its path of headings, such as
-      ``Install > Linux``. Applies only to texts that are cut at headings. Has no effect if
-      ``field`` is given. An index sets this option, except when vectors are given.
-
-    Raises ``ValueError`` for an invalid value.
-    """
-
-    field: str | Sequence[str] | None = None
-    format: Format | None = None
-    id_field: str | None = None
-    keep: Sequence[str] = ()
-    on_error: OnError = "raise"
-    on_duplicate: OnDuplicate | None = "error"
-    vector_field: str | None = None
-    split: Split | None = None
-    split_size: int | None = None
-    overlap: int = 0
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    gitignore: bool = True
-    quotes: bool = True
-    path_first: bool = False
+    field: str | Sequence[str] | None = option(
+        None,
+        "Field or column that contains the text. The texts of several fields are joined by blank "
+        "lines in this order; a row may lack some of the fields, but not all. In an index, a word "
+        "in FIELD^W, with W from 1 to 9, counts W times in keyword search; without a field, pieces "
+        "of texts with headings begin with the path of headings, which the field `text` omits.",
+        if_none="text, or the only column",
+        metavar="FIELD",
+        repeated=True,
+    )
+    format: Format | None = option(
+        None,
+        "Format of the documents.",
+        if_none="by the ending of each file, else lines of text",
+        flags=("--input-format",),
+    )
+    quotes: bool = option(
+        True,
+        "In CSV, a value in quotes may contain commas and line ends. TSV has no quotes.",
+    )
+    id_field: str | None = option(
+        None,
+        "Field or column that contains the id, a string or an integer. A row without an id is "
+        "invalid.",
+        if_none="FILE:LINE",
+        metavar="FIELD",
+    )
+    keep: Sequence[str] = option(
+        (),
+        "Also store this field. A string is kept unchanged, any other value as JSON text.",
+        metavar="FIELD",
+        repeated=True,
+    )
+    vector_field: str | None = option(
+        None,
+        "Field with the vector of each document, a list of numbers (.parquet, .arrow, .jsonl).",
+        metavar="FIELD",
+    )
+    split: Split | None = option(
+        None,
+        "Where texts are cut into pieces. Each piece is a document.",
+        if_none="lines of .txt, headings of .md, .rst and .html, definitions of .py, blank lines "
+        "of other code; rows are not cut",
+    )
+    split_size: int | None = option(
+        None,
+        "Maximum length of a piece, in tokens of the model; in words if it counts no tokens. No "
+        "piece is longer than the model can read, unless each file is one piece.",
+        if_none=f"{SPLIT_SIZE}",
+        least=1,
+        metavar="N",
+    )
+    overlap: int = option(
+        0, "Number of words or tokens that a piece repeats from the end of the previous piece."
+    )
+    include: Sequence[str] = option(
+        (),
+        "In folders, read only files that match this pattern, such as '*.md' or 'docs/'.",
+        if_none="files with known endings",
+        metavar="GLOB",
+        repeated=True,
+    )
+    exclude: Sequence[str] = option(
+        (),
+        "In folders, leave out files and folders that match this pattern.",
+        metavar="GLOB",
+        repeated=True,
+    )
+    gitignore: bool = option(True, "In folders, leave out what a .gitignore names.")
+    on_error: OnError = option(
+        "raise",
+        "What to do with an invalid row (and, in an index, a value that does not fit its field).",
+    )
+    on_duplicate: OnDuplicate | None = option(
+        "error",
+        "If an id occurs again: raise an error, or read only the first document with the id. None: "
+        "ids are not compared.",
+    )
+    path_first: bool = option(
+        False,
+        "Whether each piece of a text with headings begins with its path of headings, such as "
+        "Install > Linux. Has no effect on chosen fields. An index sets this option, except when "
+        "vectors are given.",
+    )
 
     def __post_init__(self) -> None:
         for name in ("keep", "include", "exclude"):
@@ -113,16 +148,13 @@ class ReadOptions:
                 what = "names" if name == "keep" else "patterns"
                 raise ValueError(f"{name} must be a list of {what}, got a string; use [{value!r}]")
             object.__setattr__(self, name, tuple(value))
+        check_options(self)
         if self.field is not None and not isinstance(self.field, str):
-            names: Any = self.field
-            if not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
-                raise ValueError(f"field: wanted a name or a list of names, got {self.field!r}")
+            names = (*self.field,)
             if len(names) > 1:  # weights of 1 are removed
-                weights = weights_of((*names,)).items()
+                weights = weights_of(names).items()
                 names = tuple(name if n == 1 else f"{name}^{n}" for name, n in weights)
             object.__setattr__(self, "field", names if len(names) > 1 else next(iter(names), None))
-        if self.split_size is not None and self.split_size < 1:
-            raise ValueError(f"split_size must be at least 1, got {self.split_size}")
         if not 0 <= self.overlap < (self.split_size or SPLIT_SIZE):
             most = (self.split_size or SPLIT_SIZE) - 1
             raise ValueError(
@@ -133,15 +165,6 @@ class ReadOptions:
                 f"split={self.split!r} cuts rows into pieces, but vector_field has one vector for "
                 "each row; use one of them"
             )
-        for name, choices, or_none in (
-            ("format", Format, " or None"),
-            ("on_error", OnError, ""),
-            ("on_duplicate", OnDuplicate, " or None"),
-            ("split", Split, " or None"),
-        ):
-            value, wanted = getattr(self, name), get_args(choices)
-            if value not in wanted and not (or_none and value is None):
-                raise ValueError(f"{name}: wanted one of {wanted}{or_none}, got {value!r}")
 
     @property
     def searched_fields(self) -> tuple[str, ...]:
