@@ -326,7 +326,7 @@ EMPTY = entry(INT32, [0], 0, 0, masked(b""))
         ),
         (
             index_of(b"\0\1\x7fa"),
-            r"a block: an entry is truncated: wanted 127 bytes, but .* \(at byte 0\)",
+            r"a block: an entry is truncated: wanted 127 bytes at .* \(at byte 0\)",
         ),
         (
             index_of(pair(b"a", entry(3, [-1], 0, 0, 0))),

@@ -205,8 +205,8 @@ class Cursor:
     def skip(self, size: int) -> int:
         """Pass over ``size`` bytes; return the position of the first."""
         start = self.position
-        if not 0 <= size <= len(self.buffer) - start:
-            what = f"wanted {size:,} bytes, but only {self.rest:,} are left"
+        if not 0 <= start <= start + size <= len(self.buffer):
+            what = f"wanted {size:,} bytes at {start:,}, but it has {len(self.buffer):,}"
             raise InvalidFile(f"{self.name} is truncated: {what}", offset=start)
         self.position = start + size
         return start
@@ -479,13 +479,8 @@ class Table:
         return self.position + distance if distance else None
 
     def _vector(self, at: int, item_size: int) -> tuple[int, int]:
-        start = at + _number(self.buffer, at, "<I")
-        count = _number(self.buffer, start, "<I")
-        left = len(self.buffer) - start - 4
-        if count * item_size > left:
-            what = f"a vector needs {count * item_size:,} bytes, but only {left:,} are left"
-            raise InvalidFile(what, offset=start)
-        return count, start + 4
+        cursor = Cursor(self.buffer, at + _number(self.buffer, at, "<I"), "a vector")
+        return cursor.count("<I", item_size), cursor.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,12 +522,7 @@ def _table_at(buffer: Buffer, position: int) -> Table:
 
 
 def _number(buffer: Buffer, position: int, layout: str) -> int:
-    if not 0 <= position <= len(buffer) - struct.calcsize(layout):
-        raise InvalidFile(
-            f"a number lies outside the buffer of {len(buffer):,} bytes", offset=position
-        )
-    number: int = struct.unpack_from(layout, buffer, position)[0]
-    return number
+    return int(Cursor(buffer, position, "the flatbuffer").number(layout))
 
 
 def flexbuffer_strings(buffer: bytes) -> list[bytes]:
