@@ -543,14 +543,9 @@ def flexbuffer_strings(buffer: bytes) -> list[bytes]:
         if kind >> 2 in (FLEX_STRING, FLEX_BLOB):
             start, size = at - _flex_number(buffer, at, width), 1 << (kind & 3)
             length = _flex_number(buffer, start - size, size)
-            if start + length > len(buffer):
-                raise InvalidFile(f"a string of {length:,} bytes runs past the end", offset=start)
-            strings.append(buffer[start : start + length])
+            strings.append(Cursor(buffer, start, "a string of the FlexBuffer").take(length))
     return strings
 
 
 def _flex_number(buffer: bytes, position: int, width: int) -> int:
-    if not 0 <= position <= len(buffer) - width:
-        what = f"a number lies outside the FlexBuffer of {len(buffer):,} bytes"
-        raise InvalidFile(what, offset=position)
-    return int.from_bytes(buffer[position : position + width], "little")
+    return int.from_bytes(Cursor(buffer, position, "the FlexBuffer").take(width), "little")
