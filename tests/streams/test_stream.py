@@ -344,17 +344,17 @@ def test_repr_shows_stages() -> None:
     ]
     turns = Stream.of(texts).interleave(iter, 2)
     assert "".join(turns.take(4)) == "sseecc"[:4]
-    both = [
+    shaped_ways: list[Stream[Any]] = [
         turns,
         interleave([texts], 1),
         mix([texts], seed=1),
         stream(iter(texts)),
         Stream.from_indexable(texts),
         Stream.from_generator(share, workers=2),
-        stream(iter(texts)).repeat(2).take(3).skip(1).prefetch(1).filter(len),
+        stream(iter(texts)).repeat(2).take(3).skip(1).prefetch(1).filter(repr),
         Stream.of(texts).flat_map(iter).batch_by_length(20),
     ]
-    for one in both:
+    for one in shaped_ways:
         assert "secret" not in repr(one)
         assert len(repr(one).splitlines()) == len(one.stages) > 0
 

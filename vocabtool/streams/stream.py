@@ -163,7 +163,8 @@ class Stream(Generic[T]):
         ``workers``: number of threads that read items, as for :meth:`map`. With 0, items are read
         in the caller's thread. Items are not changed; for their ids, see :meth:`from_generator`.
         """
-        items = cls.of(range(len(sequence))).map(sequence.__getitem__, workers=workers)
+        numbers: Stream[int] = Stream.of(range(len(sequence)))
+        items: Stream[Any] = numbers.map(sequence.__getitem__, workers=workers)
         return replace(items, stages=(_stage("Stream.from_indexable", sequence, workers=workers),))
 
     def _then(self, stage: str, start: Start[R], size: Sized = Size) -> Stream[R]:
