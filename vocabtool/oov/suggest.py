@@ -67,7 +67,7 @@ def suggest(
             read = f"the first {documents:,} documents ({MAX_TEXT >> 20} MB)"
             notes = (f"the words were chosen from {read}",)
             break
-        chunks.append(tokenizer.chunks(array).view(pa.binary()))
+        chunks.append(tokenizer.chunks_of(array)[0].view(pa.binary()))
         documents += len(array)
     distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
     texts = [text.decode("utf-8", "replace") for text in distinct.field(0).to_pylist()]

@@ -166,10 +166,7 @@ class HFWordTokenizer:
                 self._chunking = None
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        divided = self.chunks_of(texts)
-        if divided is None:
-            return self._look_up(texts)
-        chunks = TokenCodes.encode(Tokens(*divided))
+        chunks = TokenCodes.encode(Tokens(*self.chunks_of(texts)))
         return self._look_up(chunks.distinct).of_texts(chunks.codes, chunks.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
@@ -186,21 +183,18 @@ class HFWordTokenizer:
             given = begin + shown.replace(" ", self._mark)
         return tuple(map(self._entry, self._cut([given]).pieces))
 
-    def chunks(self, texts: pa.StringArray) -> pa.StringArray:
-        divided = self.chunks_of(texts)
-        return texts if divided is None else divided[0]
-
-    def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers] | None:
+    def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
 
-        ``None`` if cutting might change the words of these texts.
+        If cutting might change the words of these texts, each text is one chunk.
         """
-        if self._chunking is None:
-            return None
         data = text_data(texts)
         if self._chunking == "behind":
             doubtful = any(bool((data == byte).any()) for byte in DOUBTFUL_BLANKS)
-            return None if doubtful else chunks(texts)
+            if not doubtful:
+                return chunks(texts)
+        if self._chunking != "before":
+            return texts, np.arange(len(texts) + 1)
         printed = (data >= FIRST) & (data <= LAST)
         begins = np.zeros(len(data) + 1, np.bool_)
         if len(data) > 2:

@@ -94,11 +94,10 @@ class Rule:
             return TokenCodes.encode(self.tokens(texts))
         if is_short:
             return self._remembered_codes(texts)
-        of_texts, offsets = chunks(texts)
-        encoded = of_texts.view(pa.binary()).dictionary_encode()
+        of_texts = TokenCodes.encode(Tokens(*chunks(texts)))
         alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
-        tokens = Rule(alone).tokens(encoded.dictionary.view(pa.string()))
-        codes = TokenCodes.encode(tokens).of_texts(encoded.indices.to_numpy(), offsets)
+        tokens = Rule(alone).tokens(of_texts.distinct)
+        codes = TokenCodes.encode(tokens).of_texts(of_texts.codes, of_texts.offsets)
         if not joins:
             return codes
         tokens = Tokens(codes.distinct.take(codes.codes), codes.offsets)

@@ -250,10 +250,11 @@ class CountTokens:
         tokenizer, array = self.words.tokenizer, texts_array(texts)
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
-        divided = tokenizer.chunks_of(array) if isinstance(tokenizer, HFWordTokenizer) else None
-        if divided is None:
+        if not isinstance(tokenizer, HFWordTokenizer):
             return self._count(array)
-        chunks, offsets = divided
+        chunks, offsets = tokenizer.chunks_of(array)
+        if len(chunks) == len(array):  # whole texts rarely repeat, and would fill the memory
+            return self._count(array)
         of_texts, cached = as_bytes(chunks), self._cached
         if len(cached) > MAX_CACHED:
             cached.clear()
