@@ -188,12 +188,11 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
     names = short_names(comparison.a.label, comparison.b.label)
     for part, letter, label in zip(PARTS[1:], "AB", names, strict=True):
         lists = []  # a row for each kind, the largest first, with its first entries
-        for kind in sorted(comparison.kinds, key=lambda kind: -getattr(kind, part)):
-            number = getattr(kind, part)
-            if number:
-                entries = comparison.sample(part, most, kind=kind.kind)
-                spaced = [cell for entry in entries for cell in ("  ", entry)][1:]
-                lists.append((kind.kind, number, tuple(spaced)))
+        kinds = [kind for kind in comparison.kinds if getattr(kind, part)]
+        for kind in sorted(kinds, key=lambda kind: -getattr(kind, part)):
+            entries = comparison.sample(part, most, kind=kind.kind)
+            spaced = [cell for entry in entries for cell in ("  ", entry)][1:]
+            lists.append((kind.kind, getattr(kind, part), tuple(spaced)))
         columns = (Column(f"only in {letter}"), *counts("entries"), Column("lowest ids first"))
         yield Section(f"Only in {letter}: {label}", Table(columns, lists, "entries"))
     if comparison.use is not None:

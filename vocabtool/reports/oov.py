@@ -86,12 +86,13 @@ def save_report(
 
 
 def oov_report(report: OovReport) -> Report:
+    columns = [Column(name, FORMATS[name]) for name in report.columns]
     return Report(
         title=f"What {short_names(report.header.model)[0] or 'the model'} does not know",
         subtitle=report.header.model,
         sections=partial(_sections, report),
         data=partial(_data, report),
-        lists=lambda: [_complete_list(report)],
+        lists=lambda: [Table(columns, arrow_rows(report.table()))],
     )
 
 
@@ -100,11 +101,6 @@ def oov_html(report: OovReport) -> str:
 
 
 # For programs.
-
-
-def _complete_list(report: OovReport) -> Table:
-    columns = [Column(name, FORMATS[name]) for name in report.columns]
-    return Table(columns, arrow_rows(report.table()))
 
 
 def _data(report: OovReport) -> dict[str, Any]:
