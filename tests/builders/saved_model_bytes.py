@@ -28,6 +28,34 @@ def number(number_: int, value: int) -> bytes:
     return varint(number_ * 8) + varint(value)
 
 
+def fields(message: bytes) -> list[tuple[int, int, int, int]]:
+    """Number, wire type, start and end of each field; empty if it is no message."""
+    spans, at = [], 0
+    while at < len(message):
+        key, at = _read_varint(message, at)
+        start, end = at, {1: at + 8, 5: at + 4}.get(key % 8, at)
+        if key % 8 == 0:
+            end = _read_varint(message, at)[1]
+        elif key % 8 == 2:
+            length, start = _read_varint(message, at)
+            end = start + length
+        if key < 8 or not at < end <= len(message):
+            return []
+        spans.append((key // 8, key % 8, start, end))
+        at = end
+    return spans
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    """Its value and its end, which is 0 if it has none."""
+    value = 0
+    for end in range(at, min(at + 10, len(message))):
+        value += message[end] % 128 << 7 * (end - at)
+        if message[end] < 128:
+            return value, end + 1
+    return 0, 0
+
+
 def shape(*sizes: int) -> bytes:
     """TensorShapeProto {2: Dim {1: size}}."""
     return b"".join(field(2, number(1, size)) for size in sizes)

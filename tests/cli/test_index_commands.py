@@ -9,14 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from tests.builders.small_indexes import set_manifest
 from tests.cli.running import errors, output, told
 from tests.conftest import ROOT
 from vocabtool import Index
-from vocabtool.cli.options import read_size
 
 MODEL = str(ROOT / "data" / "small_glove.txt")
 ROWS = [
@@ -65,16 +63,6 @@ def test_the_reason_why_every_row_was_skipped(corpus: Path, tmp_path: Path) -> N
         ("embed", *skip, "--model", MODEL, "--weights", "none", "-o", tmp_path / "out"),
     ):
         assert reason in errors(*command)
-
-
-def test_sizes() -> None:
-    """Sizes are bytes, or with a unit of 1,024; others are refused as wrong usage."""
-    read: Any = read_size
-    sizes = {"16777216": 1 << 24, "16M": 1 << 24, "16.5m": 33 << 19, "2GB": 2 << 30}
-    assert {text: read(None, None, text) for text in sizes} == sizes
-    for text in ("", "G", "1X", "-1", "nan", "1e999", "512", "15M"):
-        with pytest.raises(click.BadParameter, match=r"512M|16M"):
-            read(None, None, text)
 
 
 @pytest.mark.parametrize("name", ["empty.txt", "head.csv", "-"])

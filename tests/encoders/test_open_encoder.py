@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import pickle
-import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from tests.builders.word_piece import tokenizer_of
 from tests.counted_letters import encode
 from tests.encoder_cases import MATRIX, PIECES, WORDS, lengths, write_vectors
 from vocabtool import Encoder, Index, Words, open_encoder
-from vocabtool.encoders.open_encoder import OPTIONS, PLAIN_NAMES
 from vocabtool.errors import NotFound, UnknownFormat, UnsupportedFormat, VocabtoolError
 
 
@@ -67,28 +65,39 @@ def test_objects(tmp_path: Path) -> None:
         open_encoder(lengths, kind="static")
 
 
-GIVEN: dict[str, Any] = {
-    **{"signature": "serving_default", "output": "vectors", "name": "words", "rule": "lower"},
-    **{"trust": True, "weights": "idf"},
-    **{"fitted": object(), "fingerprint": "v1", "max_batch": 5},
-    **{"api_key_env": "KEY", "requests": 2},
-    **{"timeout": 5.0, "retries": 0, "prompt_query": "q", "prompt_document": "d", "dim": 2},
+NAMES = {
+    "tensorflow": "TensorFlow models",
+    "static": "word vectors",
+    "model2vec": "static embeddings of tokens",
+    "onnx": "ONNX models",
+    "sentence-transformers": "sentence-transformers models",
+    "openai": "models behind HTTP (openai:MODEL@URL)",
+    "python": "Python callables",
 }
+WRAPPED = [kind for kind in NAMES if kind != "static"]
+# An option, a value of it, and the kinds that have it.
+OWNERS: list[tuple[str, Any, list[str]]] = [
+    *(("signature", "serving_default", ["tensorflow"]), ("name", "words", ["tensorflow"])),
+    *(("output", "vectors", ["tensorflow", "onnx"]), ("rule", "lower", ["tensorflow", "static"])),
+    *(("trust", True, ["tensorflow", "sentence-transformers"]), ("weights", "idf", ["static"])),
+    *(("fitted", object(), ["static"]), ("fingerprint", "v1", ["python"])),
+    *(("api_key_env", "KEY", ["openai"]), ("requests", 2, ["openai"])),
+    *(("timeout", 5.0, ["openai"]), ("retries", 0, ["openai"])),
+    *(("prompt_query", "q", WRAPPED), ("prompt_document", "d", WRAPPED), ("dim", 2, WRAPPED)),
+]
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
-def test_options_of_others(tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize(("option", "value", "kinds"), OWNERS)
+def test_options_of_others(tmp_path: Path, option: str, value: Any, kinds: list[str]) -> None:
     """An option that a kind does not have is refused by name, and whose it is is said."""
-    for option in [name for name in GIVEN if name not in OPTIONS[kind]]:
-        flag = f"--{option.replace('_', '-')}"
+    flag = f"--{option.replace('_', '-')}"
+    for kind in NAMES.keys() - kinds:
+        options: Any = {"kind": kind, option: value}
         with pytest.raises(VocabtoolError, match=f"{flag} is only for") as caught:
-            open_encoder(tmp_path / "nowhere", kind=kind, **{option: GIVEN[option]})
+            open_encoder(tmp_path / "nowhere", **options)
         owners, _, others = str(caught.value).partition("; this model has the kind ")
         assert repr(kind) in others
-        named = [
-            name for name in PLAIN_NAMES.values() if re.search(rf"\b{re.escape(name)}", owners)
-        ]
-        assert named == [PLAIN_NAMES[k] for k in OPTIONS if option in OPTIONS[k]]
+        assert [other for other, name in NAMES.items() if name in owners] == kinds
 
 
 def test_it_is_opened_again_by_its_options(tmp_path: Path) -> None:

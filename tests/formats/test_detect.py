@@ -20,7 +20,6 @@ import vocabtool
 from tests.builders import saved_model_bytes as b
 from tests.reader_checks import FILES, written
 from vocabtool import NotFound, NoVocabulary, UnknownFormat, UnsupportedFormat
-from vocabtool.formats.registry import pick
 
 WORDS = tuple(b"word%d" % number for number in range(12))
 VOCAB_TXT = b"[PAD]\n[UNK]\nthe\n##s\nof\n##ly\n"
@@ -207,26 +206,27 @@ def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         vocabtool.inspect(folder)
 
 
-def test_pick(tmp_path: Path) -> None:
+def test_one_of_several_vocabularies_is_taken(tmp_path: Path) -> None:
     """``PATH`` is as ``extract`` takes it, ``PATH#NAME`` the vocabulary of that name.
 
     Which of several was taken where no name says so is told, and what could not be read.
     """
     written(tmp_path, VOCAB_JSON, "vocab.json")
     written(tmp_path, b"to 0.25 0.5\nof 0.5 0.25\n", "b.vec")
-    first, named = pick(tmp_path), pick(f"{tmp_path}#words")
-    assert first.vocabulary.tokens == pick(str(tmp_path)).vocabulary.tokens == ["the", "of", "to"]
-    assert named.vocabulary.tokens == ["to", "of"]
+    named = f"{tmp_path}#words"
+    both = vocabtool.diff(tmp_path, named)
+    assert both.tokens.to_pylist() == [b"the", b"of", b"to"]
+    assert (both.common, both.only_a, both.only_b) == (2, 1, 0)
     taken = "using vocab.json, one of 2 vocabularies"
-    assert first.notes == (f"{tmp_path}: {taken}; select another with {tmp_path}#NAME",)
-    assert named.notes == ()
+    assert f"{tmp_path}: {taken}; select another with {tmp_path}#NAME" in both.notes
+    assert [note for note in vocabtool.diff(named, named).notes if "select" in note] == []
     with pytest.raises(NoVocabulary, match="no vocabulary named 'nonsense'"):
-        pick(f"{tmp_path}#nonsense")
+        vocabtool.diff(named, f"{tmp_path}#nonsense")
     with pytest.raises(NotFound, match="nowhere#words: no such file"):
-        pick("nowhere#words")
+        vocabtool.diff("nowhere#words", named)
     written(tmp_path, b"TFL3" * 4, "c.model")
     (warning,) = vocabtool.inspect(tmp_path).warnings
-    assert pick(f"{tmp_path}#words").notes == (f"{tmp_path}: incomplete: {warning}",)
+    assert f"{tmp_path}: incomplete: {warning}" in vocabtool.diff(named, named).notes
 
 
 # The cache of TensorFlow Hub, compared with tensorflow_hub itself.

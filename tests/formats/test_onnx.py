@@ -18,7 +18,6 @@ from tests.builders.saved_model_bytes import field, varint
 from tests.reader_checks import ids_and_entries, written
 from vocabtool import Place, Unknown, Vocabulary
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.formats.reader import PassedOver
 
 onnx = pytest.importorskip("onnx", reason="the oracle: onnx writes the files")
 
@@ -91,8 +90,8 @@ def test_passed_over(tmp_path: Path) -> None:
     few = "fewer than 10 strings that no table uses"
     tree = "settings of the node or stop words"
     assert model.passed_over == (
-        PassedOver("few.value_strings", 2, Place("m.onnx", "node few: value_strings"), few),
-        PassedOver("tree.nodes_modes", 40, Place("m.onnx", "node tree: nodes_modes"), tree),
+        ("few.value_strings", 2, Place("m.onnx", "node few: value_strings"), few),
+        ("tree.nodes_modes", 40, Place("m.onnx", "node tree: nodes_modes"), tree),
     )
 
 

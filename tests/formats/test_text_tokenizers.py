@@ -13,14 +13,11 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from vocabtool import Vocabulary
-from vocabtool.formats.saved_model.tokenizers import DoubleArray
 
 WORDPIECE_OP = b"FastWordpieceTokenizeWithOffsets"
 SENTENCEPIECE_OP = b"TFText>FastSentencepieceTokenize"
@@ -134,12 +131,6 @@ def unknown_id(vocabulary: Vocabulary) -> int | None:
     return vocabulary.unknown.id if vocabulary.unknown else None
 
 
-def keys_of(units: Units) -> dict[bytes, int]:
-    """The keys of a trie with their values."""
-    keys, values = DoubleArray(units).walk()
-    return dict(zip(keys, values.tolist(), strict=True))
-
-
 # "a" is 3, "ab" is 1 and "\xff" is 2^31 - 1: the units of a trie with blocks 1 to 4.
 SMALL = np.zeros(1280, np.uint32)
 SMALL[0] = (0 ^ 256) << 10  # the root's children begin at unit 256
@@ -164,26 +155,6 @@ def children(base: int, next_base: int, flags: int = 0) -> dict[int, int]:
     return {
         base ^ label: (base ^ label ^ next_base) << 10 | flags | label for label in range(1, 256)
     }
-
-
-def test_far_offset() -> None:
-    """With bit 9 set an offset counts in steps of 256 units."""
-    node = 256 ^ 0x61
-    base = 256 * 9000 + 0x61  # the offset cannot change the last 8 bits
-    units = {
-        0: 256 << 10,
-        node: (node ^ base) >> 8 << 10 | FAR | HAS_VALUE | 0x61,
-        base: VALUE | 5,
-        base ^ 0x62: (base ^ 0x62 ^ base + 256) << 10 | 0x62,
-    }
-    assert keys_of(changed(SMALL[:0], units)) == {b"a": 5}
-
-
-@given(st.sets(st.binary(min_size=1, max_size=6).filter(lambda key: 0 not in key), min_size=1))
-def test_any_keys_come_back(keys: set[bytes]) -> None:
-    """Whatever is put in comes out."""
-    numbered = {key: 7 * number + 3 for number, key in enumerate(keys)}
-    assert keys_of(trie(numbered)) == numbered
 
 
 def overlong() -> Units:

@@ -11,6 +11,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,10 +35,7 @@ from tests.some_reports import (
     unknown_words,
     vocabulary,
 )
-from vocabtool import ByteStrings, Vocabulary
-from vocabtool.reports.comparison import save_diff
-from vocabtool.reports.report import percent
-from vocabtool.search.hits import Hit, Hits, QuerySummary
+from vocabtool import ByteStrings, Document, Hits, Index, Vocabulary
 
 MAKERS: dict[str, Any] = {
     "words": lambda: replace(nasty_words(pieces=True), others=(nasty_words(),), notes=("<u>",)),
@@ -104,10 +102,14 @@ def test_the_page_is_inert_and_well_formed(kind: str, tmp_path: Path) -> None:
     ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
 
 
-def found_hits(count: int) -> Hits:
-    query = QuerySummary("<script>alert(1)</script>", (), "rrf", None, None, None)
-    hits = (Hit(f"<b>{i}", "</td> $x^2$ " * 100, {}, 1 / (1 + i), 0) for i in range(count))
-    return Hits(tuple(hits), query, notes=("<u>",))
+def hits_of(count: int) -> Hits:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        index = Index.create(Path(folder) / "index", dim=2)
+        with index.writer() as writer:
+            texts = [Document(f"<b>{at}", "</td> $x^2$ " * 100) for at in range(count)]
+            writer.add(texts, np.array([[1, at / 10] for at in range(count)]).reshape(-1, 2))
+        hits = index.search("<script>alert(1)</script>", vector=[1, 0], fusion="dense", k=99)
+        return replace(hits, notes=("<u>",))
 
 
 NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
@@ -119,8 +121,8 @@ NOTEBOOK: dict[str, tuple[Any, set[str]]] = {
     "large": (vocabulary([b"<script>"] * 2_000), {"<script>", "…", "1999"}),
     "words": (MAKERS["words"](), {"What <b> does not know", "unknown", "split word", "tokens"}),
     "diff": (nasty_diff(), {"A: <i>, B: two & more", "of A", "only in B", "punctuation"}),
-    "hits": (found_hits(12), {"<b>0", "1.000", "note: <u>\n… and 2 more"}),
-    "nothing": (found_hits(0), {"0 hits for <script>alert(1)</script>"}),
+    "hits": (hits_of(12), {"<b>0", "1.000", "note: <u>\n… and 2 more"}),
+    "nothing": (hits_of(0), {"0 hits for <script>alert(1)</script>"}),
     "empty": (vocabulary([]), {"Vocabulary v: 0 entries, list"}),
 }
 
@@ -297,12 +299,17 @@ def test_further_tables_are_shown_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "shown"),
-    [(0, "0.00%"), (1e-5, "<0.01%"), (0.5, "50.00%"), (1 - 1e-5, ">99.99%"), (1, "100.00%")],
+    ("unknown", "known", "shown"),
+    [
+        *((0, 1, "0.00%"), (1, 30_000, "<0.01%"), (1, 1, "50.00%")),
+        *((30_000, 1, ">99.99%"), (1, 0, "100.00%")),
+    ],
 )
-def test_percent(share: float, shown: str) -> None:
+def test_percent(unknown: int, known: int, shown: str) -> None:
     """Nothing rounds to all or nothing."""
-    assert percent(share) == shown
+    report = unknown_words([[b"dog"] * unknown + [b"the"] * known])
+    (tokens,) = (row for row in text_of(report, 80).splitlines() if row.startswith(" tokens "))
+    assert tokens.split()[-1] == shown
 
 
 # Comparisons.
@@ -316,7 +323,7 @@ def test_what_holds_the_whole_comparison(form: str, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=f"`only` does not work with {form}, which contains the whole comparison"
     ):
-        save_diff(nasty_diff(), tmp_path / f"diff.{form}", only="a")
+        save(nasty_diff(), tmp_path / f"diff.{form}", only="a")
 
 
 def test_json_by_hand(tmp_path: Path) -> None:

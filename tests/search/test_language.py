@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.judged_collection import printed_json
 from tests.builders.small_corpus import Doc, index_of
 from tests.builders.small_indexes import temporary_folder
 from vocabtool import Document, Hits, Index
 from vocabtool.cli.main import cli
-from vocabtool.evaluation.compare import evaluate
-from vocabtool.evaluation.judgements import JudgedQuery
 
 DOCS = (
     Doc("a", "a red kettle", (1, 0), {"lang": "en", "year": 2020, "open": True, "t": "Red Pot"}),
@@ -240,13 +239,18 @@ def test_the_command_explains_what_it_understood(
     assert " 2. b" in "\n".join(told)
 
 
-def test_judged_queries_are_words(with_model: Index) -> None:
+def test_judged_queries_are_words(
+    with_model: Index, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     """Measures stay those of the texts of a collection, whatever signs are in them."""
-    judged = [JudgedQuery("1", "love -life lang:de")], {"1": {"a": 1}}
-    scores = {row.fusion: row.measures["ndcg@10"] for row in evaluate(with_model, *judged).rows}
+    query = "love -life lang:de"
+    (tmp_path / "queries").write_text(f"1\t{query}\n")
+    (tmp_path / "qrels").write_text("1\ta\t1\n")
+    judged = ("--queries", tmp_path / "queries", "--qrels", tmp_path / "qrels")
+    rows = printed_json(capsysbinary, "eval", with_model.path, *judged)["rows"]
+    scores = {row["fusion"]: row["measures"]["ndcg@10"] for row in rows}
     assert scores["coverage"] == 1.0
-    operators = evaluate(with_model, *judged, literal=False).rows
-    assert {row.measures["ndcg@10"] for row in operators} == {0.0}
+    assert ids(with_model.search(query)) == ""
 
 
 def test_many_words_that_are_asked_for(index: Index) -> None:

@@ -6,17 +6,16 @@ import unicodedata
 from collections.abc import Sequence
 from math import log2
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 import Stemmer
 
 from vocabtool import Index
-from vocabtool.choices import Language
 
 # Words of each language of the stemmer. Those without accents of their own have borrowed ones.
-WORDS: Final[dict[Language, str]] = {
+WORDS: Final[dict[str, str]] = {
     "arabic": "كِتَاب مُحَمَّد عَرَبِيَّة سَلَام",
     "armenian": "café Beyoncé",
     "basque": "ñabar piñudi café",
@@ -70,7 +69,7 @@ def without_accents(word: str) -> str:
     return unicodedata.normalize("NFC", bare).translate(LETTERS)
 
 
-def index_of(folder: Path, texts: Sequence[str], language: Language = "english") -> Index:
+def index_of(folder: Path, texts: Sequence[str], language: Any = "english") -> Index:
     """An index without vectors; the id of a text is its number."""
     index = Index.create(folder / "index", dim=1, language=language)
     with index.writer() as writer:
@@ -89,7 +88,7 @@ def test_the_law_has_all_languages() -> None:
 
 
 @pytest.mark.parametrize("language", WORDS)
-def test_accents_do_not_count(language: Language, tmp_path: Path) -> None:
+def test_accents_do_not_count(language: Any, tmp_path: Path) -> None:
     """Each spelling finds both, alone and in a phrase; one with accents finds its own first."""
     words = WORDS[language].split()
     texts = [spelling for word in words for spelling in (word, without_accents(word))]
@@ -120,7 +119,7 @@ def test_accents_do_not_count(language: Language, tmp_path: Path) -> None:
     ],
 )
 def test_forms_of_a_word_with_accents_meet(
-    language: Language, query: str, form: str, tmp_path: Path
+    language: Any, query: str, form: str, tmp_path: Path
 ) -> None:
     """As without accents; and ``-`` and ``OR`` mean all of them."""
     index = index_of(tmp_path, [form, "xyz", f"xyz {query}"], language)

@@ -20,11 +20,9 @@ from mcp.types import CallToolResult, TextContent
 
 from tests.builders.served import serve_process
 from tests.builders.small_indexes import DIM, add, made, vectors
-from tests.cli.running import environment, run
+from tests.cli.running import environment, output, run
 from tests.conftest import ROOT
 from vocabtool import Document, Index
-from vocabtool.serve.agents import MAX_VALUE, MAX_WORDS
-from vocabtool.serve.guard import make_key
 
 GLOVE: Final = ROOT / "data" / "small_glove.txt"
 COMMAND: Final = [sys.executable, "-m", "vocabtool", "mcp"]
@@ -212,7 +210,7 @@ def test_an_excerpt_is_around_the_word(agent: Agent) -> None:
     assert f"(characters {start} to {start + 60} of {len(LONG)})" in told
     assert hit["fields"] == {}
     (hit,) = agent.result("search", query="strange", index="notes", fusion="keyword")["hits"]
-    assert hit["fields"] == {"note": "x" * MAX_VALUE + "…", "ratio": 0.5, "old": True}
+    assert hit["fields"] == {"note": "x" * 160 + "…", "ratio": 0.5, "old": True}
 
 
 def test_pages(agent: Agent, folders: dict[str, Path]) -> None:
@@ -233,7 +231,7 @@ def test_documents(agent: Agent) -> None:
     """A document with a strange id, and a long one in parts."""
     found = agent.result("get_document", id=STRANGE, index="notes")
     assert found["text"] == "a text with a strange name"
-    assert found["fields"] == {"note": "x" * MAX_VALUE + "…", "ratio": 0.5, "old": True}
+    assert found["fields"] == {"note": "x" * 160 + "…", "ratio": 0.5, "old": True}
     assert (found["offset"], found["length"], found["left"]) == (0, 26, 0)
     text, left = "", 1
     while left:
@@ -258,8 +256,8 @@ def test_unknown_words(agent: Agent) -> None:
         *(("antelopes", True), ("xapian", False))
     ]
     assert found["words"][0]["pieces"] == ["ant", "##elo", "##pe", "##s"]
-    many = " ".join(f"xyzzy{number}q" for number in range(MAX_WORDS + 7))
-    assert len(agent.result("unknown_words", text=many, index="notes")["words"]) == MAX_WORDS
+    many = " ".join(f"xyzzy{number}q" for number in range(107))
+    assert len(agent.result("unknown_words", text=many, index="notes")["words"]) == 100
 
 
 def test_list_indexes(agent: Agent) -> None:
@@ -445,7 +443,7 @@ def test_without_the_sdk(tmp_path: Path) -> None:
 def test_keys(tmp_path: Path, folders: dict[str, Path]) -> None:
     """A key for reading is enough, and without one nothing is answered."""
     keys = tmp_path / "keys"
-    key = make_key(keys, "team", "read")
+    key = output("api-key", keys, "team").strip()
     with listening("--api-keys", keys, folders["bare"]) as address:
         for given, status in ((key, 200), ("vocabtool_wrong", 401), ("", 401)):
             headers = ACCEPTED | ({"authorization": f"Bearer {given}"} if given else {})

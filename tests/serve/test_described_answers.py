@@ -26,7 +26,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.builders.served import serving
 from tests.builders.small_indexes import DIM
-from vocabtool.search.settings import Settings
+from vocabtool import Settings
 
 Case: TypeAlias = schemathesis.Case[Any]
 CASES, ALL_CASES = 300, 5_000

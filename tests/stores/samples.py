@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 
 from tests.builders.small_corpus import Doc
-from vocabtool.documents.batch import Kind
 
 DIM: Final = 8
 COUNT: Final = 500
@@ -19,7 +18,7 @@ WORDS: Final = [f"{a}{b}" for a in ("bal", "ker", "lom", "nir", "sut") for b in 
 KNOWN: Final = tuple(WORDS[::2])  # what the model of the samples knows, lower-cased
 LANGUAGES: Final = ("en", "de", "fr")
 TITLES: Final = ("Über's", "50% off_", 'say "hi"', "a; DROP TABLE x; --", "Plain title", "")
-FIELDS: Final[Mapping[str, Kind]] = {
+FIELDS: Final[Mapping[str, Any]] = {
     "year": "integer",
     "score": "number",
     "ok": "boolean",

@@ -6,7 +6,6 @@ and graphs made to harm.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +14,7 @@ from typing import Any
 import pytest
 
 from tests.builders import saved_model_bytes as b
-from tests.conftest import ROOT
 from vocabtool import VocabtoolError, Words
-from vocabtool.formats.saved_model import tables
-from vocabtool.tokenization import infer_rule, op_steps
 
 WORDS = (b"the", b"cat")
 Nodes = Sequence[bytes]
@@ -296,18 +292,3 @@ def test_two_lookups(tmp_path: Path) -> None:
     words = words_of(tmp_path, TEXT, ODD, BLANK, LOWER, SPLIT, *find(b"split:1"), lookup)
     assert words.describe() == (*LOWERED, "split at whitespace")
     assert words.unknown("The Cat sat") == ["sat"]
-
-
-def test_every_op_is_named() -> None:
-    """The page of ops names each op of the tables in the code, and calls each as understood."""
-    page = (ROOT / "docs/reference/ops.md").read_text("utf-8")
-    ops = {
-        *(*op_steps.STEPS, *op_steps.SOURCES, *op_steps.DECODES, op_steps.SCRIPT_TOKENIZER),
-        *(*op_steps.SAME, *op_steps.BRANCHES, *op_steps.LOOPS),
-        *(*infer_rule.TOKENIZERS, *tables.FINDS, *tables.WORDPIECES),
-    }
-    assert {op.decode() for op in ops} - set(re.findall(r"`(\w+)`", page)) == set()
-    for op, (kind, _) in infer_rule.TOKENIZERS.items():
-        row = re.search(rf"^\|.*`{op.decode()}`.*\| (yes|no)", page, re.MULTILINE)
-        assert row is not None
-        assert (row[1] == "yes") == (kind in infer_rule.UNDERSTOOD)

@@ -1,4 +1,4 @@
-"""How many tokens a model reads, by its files; what is cut off, as the libraries cut."""
+"""How many tokens a model reads, by its files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tests.builders.word_piece import tokenizer_of
-from vocabtool import Words
+from vocabtool import TokenLimit, Words
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.token_limit import TokenLimit, count_cut, cut_off
 
 tokenizers = pytest.importorskip("tokenizers", reason="the oracle")
 
@@ -35,21 +34,6 @@ def made(special: bool = True) -> Any:
         found.post_processor = tokenizers.processors.TemplateProcessing(
             "[CLS] $A [SEP]", special_tokens=ends
         )
-    return found
-
-
-def byte_level() -> Any:
-    found = tokenizers.ByteLevelBPETokenizer()
-    found.train_from_iterator(TEXTS * 3, 290, show_progress=False)
-    return found._tokenizer
-
-
-def metaspace() -> Any:
-    """As SentencePiece cuts, with several words in a pre-token."""
-    found = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
-    found.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=False)
-    trainer = tokenizers.trainers.BpeTrainer(vocab_size=60, special_tokens=["<unk>"])
-    found.train_from_iterator(TEXTS, trainer)
     return found
 
 
@@ -141,9 +125,7 @@ def test_whole_words(tmp_path: Path) -> None:
     write(tmp_path, {"config.json": {"max_position_embeddings": 3}})
     words = Words.of(tmp_path / "words.txt", rule="lower")
     assert TokenLimit.of(tmp_path / "words.txt", words) is None
-    limit = TokenLimit.of(tmp_path / "words.txt", words, 2)
-    assert limit == TokenLimit(2, source="--limit")
-    assert cut_off(words.look_up(["a b c", "a b"]), limit)[:3] == (1, 1, 5)
+    assert TokenLimit.of(tmp_path / "words.txt", words, 2) == TokenLimit(2, source="--limit")
 
 
 @pytest.mark.parametrize(
@@ -265,43 +247,3 @@ def test_special_tokens_of_folders(
         write(tmp_path, {TOKENIZER: {"tokenizer_class": "RobertaTokenizer", "model_max_length": 9}})
     limit = TokenLimit.of(tmp_path, Words.of(tmp_path))
     assert limit == TokenLimit(9, 2, source=f"{TOKENIZER}: model_max_length")
-
-
-# What is cut off
-
-
-@pytest.mark.parametrize("cuts_start", [False, True])
-@pytest.mark.parametrize("places", [1, 2, 3, 4, 6, 9, 30, 1_000])
-@pytest.mark.parametrize("kind", ["special", "plain", "byte-level", "metaspace"])
-def test_as_the_library_cuts(kind: str, places: int, cuts_start: bool, tmp_path: Path) -> None:
-    """Texts that are too long, tokens cut off, and the words of which every token is left."""
-    whole = {"byte-level": byte_level, "metaspace": metaspace}.get(
-        kind, lambda: made(kind == "special")
-    )()
-    whole.save(str(tmp_path / "tokenizer.json"))
-    special = whole.num_special_tokens_to_add(False)
-    limit = TokenLimit(places, special, cuts_start)
-    words = Words.of(tmp_path / "tokenizer.json")
-    found = words.look_up(TEXTS)
-    every = [whole.encode(text, add_special_tokens=False) for text in TEXTS]
-    most = max(places - special, 0)
-    assert limit.tokens == most
-    lengths = [len(each.ids) for each in every]
-    texts, tokens, all_tokens, read = cut_off(found, limit)
-    assert (texts, tokens) == count_cut(found, most)
-    assert texts == sum(length > most for length in lengths)
-    assert tokens == sum(max(length - most, 0) for length in lengths)
-    assert all_tokens == sum(lengths)
-    if kind == "metaspace":  # the library numbers pre-tokens, not words
-        return
-    shown = [text.decode() for text in found.distinct.view("binary").to_pylist()]
-    wanted = set()
-    for at, each in enumerate(every):
-        numbers = each.word_ids
-        start = max(len(numbers) - most, 0) if cuts_start else 0
-        kept = numbers[start : start + most]
-        codes = found.codes[found.offsets[at] : found.offsets[at + 1]]
-        for number, code in enumerate(codes.tolist()):
-            if kept.count(number) == numbers.count(number):
-                wanted.add(shown[code])
-    assert {shown[at] for at in np.flatnonzero(read).tolist()} == wanted
