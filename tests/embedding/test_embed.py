@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import vocabtool
 from tests.counted_letters import encode, files_of, write_corpus
-from vocabtool import ByteStrings
-from vocabtool.documents import Batch
-from vocabtool.embedding import embed as embedding
-from vocabtool.embedding import shards
-from vocabtool.embedding.embed import Slab, cut_slabs, unknown_words
-from vocabtool.embedding.shards import Rows, as_utf8, write_shard
-from vocabtool.encoders.open_encoder import PythonEncoder
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
@@ -37,7 +27,6 @@ from vocabtool.errors import (
     OperatorFailed,
     VocabtoolError,
 )
-from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 DOCUMENTS: Final = 2500
 SHARD: Final = 1000
@@ -572,134 +561,6 @@ def test_wrong_arguments(wrong: dict[str, Any], told: str, corpus: Path, out: Pa
     assert not out.exists()
 
 
-# The inside: slabs, unknown words, files that are being written.
-
-
-TEXTS = st.lists(st.binary(max_size=12), max_size=60)
-RULES: Final = ("lower", "keras", "whitespace", "ptb")
-WORD_TEXTS: Final = st.lists(
-    st.lists(
-        st.one_of(
-            st.sampled_from([b"the", b"cat", b"The,", b"a.b", b"", b"\xff\xfe", b"sat-cat"]),
-            st.text("abc\u00e9. ", max_size=6).map(str.encode),
-        ),
-        max_size=8,
-    ).map(b" ".join),
-    max_size=6,
-)
-
-
-def batch(texts: list[bytes], first: int) -> Batch:
-    numbers = np.arange(first, first + len(texts), dtype=np.int64)
-    return Batch("f", string_array(texts), numbers)
-
-
-def cut(texts: list[bytes], splits: list[int], shard_rows: int, batch_size: int) -> list[Slab]:
-    """The slabs of texts that come in batches which end at ``splits``."""
-    bounds = sorted({0, len(texts), *(split % (len(texts) + 1) for split in splits)})
-    batches = [batch(texts[a:b], a + 1) for a, b in pairwise(bounds)]
-    return list(cut_slabs(batches, (), shard_rows, batch_size))
-
-
-@given(
-    texts=TEXTS,
-    splits=st.lists(st.integers(0, 1000), max_size=5),
-    shard_rows=st.integers(1, 20),
-    batch_size=st.integers(1, 9),
-)
-def test_how_documents_come_does_not_matter(
-    texts: list[bytes], splits: list[int], shard_rows: int, batch_size: int
-) -> None:
-    """Every document once and in order; the same slabs however the batches were cut."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedding, "SLAB_ROWS", 6)
-        patch.setattr(embedding, "SLAB_BYTES", 40)
-        patch.setattr(embedding, "SHARD_BYTES", 90)
-        found = cut(texts, splits, shard_rows, batch_size)
-        whole = cut(texts, [], shard_rows, batch_size)
-    told = [as_bytes(slab.table.column("text").chunk(0)) for slab in found]
-    assert [text for part in told for text in part] == texts
-    assert [slab.shard for slab in found] == [slab.shard for slab in whole]
-    assert all(a.table.equals(b.table) for a, b in zip(found, whole, strict=True))
-    ids = [name for slab in found for name in slab.table.column("id").to_pylist()]
-    assert ids == [f"f:{number}" for number in range(1, len(texts) + 1)]
-    rows = [sum(len(s.table) for s in found if s.shard == n) for n in range(len({*ids}))]
-    assert all(count <= shard_rows for count in rows)
-
-
-def test_shards_end_by_rows_or_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted by hand: shards of 3 rows, or where 10 bytes of text are full."""
-    monkeypatch.setattr(embedding, "SLAB_ROWS", 1)
-    monkeypatch.setattr(embedding, "SHARD_BYTES", 10)
-    found = cut([b"a", b"b", b"c", b"0123456789", b"d", b"01234", b"56789", b"e"], [], 3, 1)
-    assert [slab.shard for slab in found] == [0, 0, 0, 1, 2, 2, 2, 3]
-
-
-@given(texts=st.lists(st.one_of(st.binary(max_size=8), st.text(max_size=4).map(str.encode))))
-@example(texts=[b"\xc3", b"\xa9"])
-def test_strings_are_made_utf8(texts: list[bytes]) -> None:
-    """As Python decodes them, one by one; also where only together they are UTF-8."""
-    found, strange = as_utf8(string_array(texts))
-    assert found.to_pylist() == [text.decode("utf-8", "replace") for text in texts]
-    found.validate(full=True)
-    wanted = [text.decode("utf-8", "replace").encode() != text for text in texts]
-    assert strange.tolist() == wanted
-
-
-@pytest.mark.parametrize("rule", RULES)
-@given(texts=WORD_TEXTS)
-def test_unknown_words_are_those_of_each_text_alone(rule: str, texts: list[bytes]) -> None:
-    """Each once, in the order of first appearance; all tokens are counted."""
-    known = ByteStrings.of([b"the", b"cat", b"sat", "na\u00efve".encode()])
-    words = vocabtool.Words.of(vocabtool.Vocabulary("words", "list", known), rule=rule)
-    lists, counts = unknown_words(words.look_up(texts))
-    values, bounds = as_bytes(lists.values), lists.offsets.to_pylist()
-    tokens = unknown = 0
-    for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
-        (alone,) = words.split([text]).to_pylist()
-        wanted = [token["word"] for token in alone if not token["known"]]
-        assert values[start:end] == list(dict.fromkeys(wanted))
-        tokens, unknown = tokens + len(alone), unknown + len(wanted)
-    assert (counts.tokens, counts.tokens_unknown) == (tokens, unknown)
-
-
-def test_a_worker_of_a_killed_run_cannot_touch_the_next(corpus: Path, tmp_path: Path) -> None:
-    """It ends its shard while the next run writes the same one: nothing half appears."""
-    out = tmp_path / "out"
-    plain = PythonEncoder(encode, dim=4, fingerprint="same")
-    vocabtool.embed(corpus, plain, out, shard_rows=SHARD)
-    schema, shard = pq.read_schema(out / "shard-000000.parquet"), out / "shard-000000.parquet"
-    shard.unlink()
-    begun, go_on = threading.Event(), threading.Event()
-    failed: list[BaseException] = []
-
-    def rows_of_orphan() -> Iterator[Rows]:
-        begun.set()
-        go_on.wait()
-        yield from ()
-
-    def orphaned() -> None:
-        try:
-            write_shard(out, 0, "run", schema, rows_of_orphan())
-        except FileNotFoundError as error:
-            failed.append(error)
-
-    orphan = threading.Thread(target=orphaned)
-    orphan.start()
-    begun.wait()
-
-    def meanwhile(texts: list[str]) -> Any:
-        go_on.set()
-        orphan.join()
-        assert not shard.exists()
-        return encode(texts)
-
-    waiting = PythonEncoder(meanwhile, dim=4, fingerprint="same")
-    report = vocabtool.embed(corpus, waiting, out, shard_rows=SHARD)
-    assert (len(failed), report.redone) == (1, 1)
-    vocabtool.Shards.open(out).verify()
-
-
 def test_threads_end_where_writing_fails(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -708,7 +569,7 @@ def test_threads_end_where_writing_fails(
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards, "flush", full)
+    monkeypatch.setattr("vocabtool.embedding.shards.flush", full)
     before = threading.active_count()
     with pytest.raises(NoSpace, match="no space left") as caught:
         vocabtool.embed(corpus, encode, tmp_path / "out", threads=3)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.builders.served import serving
-from tests.builders.small_indexes import DIM, add, documents, vector
+from tests.builders.small_indexes import DIM, add, documents, made, temporary_folder, vector
 from vocabtool import Index
 
 
@@ -27,3 +27,11 @@ def client(small: Path) -> Iterator[httpx.Client]:
     """A client of a server for this index; nothing may be written."""
     with serving({"small": small}) as client:
         yield client
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An index of ten documents with vectors of their own, in one commit."""
+    with temporary_folder() as there:
+        made(Path(there) / "small")
+        yield Path(there) / "small"

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from tests.builders.served import Served, serve_process
-from vocabtool.serve.reads import SearchRequest
+from vocabtool import Settings
 
 Send = Callable[[socket.socket], None]
 SEARCH: Final = b"/v1/indexes/small/search"
@@ -125,7 +125,8 @@ def bodies() -> Iterator[bytes]:
     ):
         yield sized(body)
     values = (b'["a","a"]', b'{"a":{}}', b"-1", b"1e308", b'"\\ud800"', b"true", b"[[[[]]]]")
-    for name, value in itertools.product(SearchRequest.model_fields, values):
+    members = (*Settings.__dataclass_fields__, "query", "vector")
+    for name, value in itertools.product(members, values):
         yield sized(b'{"unknown": 1, "%b": %b}' % (name.encode(), value))
     draw = random.Random(1)
     for _ in range(100):

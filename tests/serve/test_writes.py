@@ -16,24 +16,13 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.builders.served import serving, until
-from tests.builders.small_indexes import DIM, contents, document, made, temporary_folder, vector
+from tests.builders.served import serving
+from tests.builders.small_indexes import DIM, contents, document, made, vector
 from tests.conftest import ROOT
 from vocabtool import Document, Index, Writer
-from vocabtool.serve import writes
-from vocabtool.serve.catalog import Catalog
-from vocabtool.serve.guard import Protection
 
 DOCUMENTS = "/v1/indexes/small/documents"
 LINES = {"Content-Type": "application/x-ndjson"}
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """An index of ten documents with vectors of their own, in one commit."""
-    with temporary_folder() as there:
-        made(Path(there) / "small")
-        yield Path(there) / "small"
 
 
 @pytest.fixture
@@ -246,61 +235,6 @@ def test_a_folder_in_use(writer: httpx.Client, folder: Path) -> None:
     assert send(writer, row(10)) == wrote(1, 0, 2)
 
 
-@pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
-    """The indexes of requests that arrived; their commits wait until the event is set."""
-    arrived: list[str] = []
-    go, enqueue, commit = threading.Event(), Catalog.write, writes._commit
-
-    async def count(self: Catalog, name: str, function: Any) -> Any:
-        arrived.append(name)
-        return await enqueue(self, name, function)
-
-    def slowly(*given: Any) -> dict[str, int]:
-        assert go.wait(60)
-        return commit(*given)
-
-    monkeypatch.setattr(Catalog, "write", count)
-    monkeypatch.setattr(writes, "_commit", slowly)
-    return arrived, go
-
-
-def test_requests_that_wait(folder: Path, queue: tuple[list[str], threading.Event]) -> None:
-    """Each is a commit of its own; wrong ones are refused, and so is one too many."""
-    arrived, go = queue
-    requests = [row(20), row(21, n="many"), row(22), row(23)]
-    limited = Protection(waiting=4)
-    with (
-        serving({"small": folder}, writable=True, protection=limited) as writer,
-        ThreadPoolExecutor(4) as pool,
-    ):
-        answers = [pool.submit(send, writer, each) for each in requests]
-        until(lambda: len(arrived) == len(requests))
-        refused = writer.delete(f"{DOCUMENTS}/d1")
-        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
-        go.set()
-        results = [each.result() for each in answers]
-    assert [status for status, _ in results] == [200, 400, 200, 200]
-    assert {answer["commit"] for status, answer in results if status == 200} == {2, 3, 4}
-    assert results[1][1]["detail"].startswith("body:1: the field 'n'")
-    index = Index.open(folder)
-    assert index.manifest.rows == index.manifest.live == 13
-
-
-def test_shutdown_commits_what_waits(
-    folder: Path, queue: tuple[list[str], threading.Event]
-) -> None:
-    """A request that was accepted is answered, though the server is told to stop meanwhile."""
-    arrived, go = queue
-    with ThreadPoolExecutor(1) as pool:
-        with serving({"small": folder}, writable=True) as client:
-            url = str(client.base_url.join(DOCUMENTS))
-            answer = pool.submit(httpx.post, url, content=lines(row(10)), headers=LINES, timeout=60)
-            until(lambda: bool(arrived))
-            threading.Timer(0.3, go.set).start()  # the server is told to stop before
-        assert answer.result().json() == wrote(1, 0, 2)[1]
-
-
 def test_a_failed_commit(
     writer: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,15 +322,15 @@ def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
     """Documents without vectors are encoded by the index's model; the example is such a batch."""
     model = shutil.copy(ROOT / "data" / "small_glove.txt", tmp_path)
     folders = [tmp_path / "served", tmp_path / "small"]
-    rows = [json.loads(line) for line in writes.EXAMPLE.splitlines()]
-    index = Index.create(folders[0], model, weights="none")
-    with index.writer() as changes:
-        changes.add(rows)
     Index.create(folders[1], model, weights="none")
     with serving({"small": folders[1]}, writable=True) as client:
         described = client.get("/openapi.json").json()["paths"]["/v1/indexes/{name}/documents"][
             "post"
         ]["requestBody"]["content"]["application/x-ndjson"]["example"]
+        rows = [json.loads(line) for line in described.splitlines()]
+        index = Index.create(folders[0], model, weights="none")
+        with index.writer() as changes:
+            changes.add(rows)
         answer = client.post(DOCUMENTS, content=described, headers=LINES)
         assert (answer.status_code, answer.json()) == wrote(2, 0, 1)
         mixed = [{**rows[0], "vector": [1, 0, 0, 0]}, rows[1]]
