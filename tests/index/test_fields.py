@@ -213,8 +213,8 @@ def test_other_fields_are_refused(tmp_path: Path) -> None:
     [
         (("title^0", "body"), "whole number from 1 to 9, got 'title^0'"),
         (("", "body"), "got ''"),
-        ((1, "body"), "got (1, 'body')"),
-        (5, "a name or a list of names, got 5"),
+        ((1, "body"), "a list of strings or None, got 1"),
+        (5, "a string or a list of strings or None, got 5"),
         (("a", "a^2"), "only once, got 'a' again"),
     ],
 )

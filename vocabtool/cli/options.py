@@ -52,11 +52,12 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def options_for(kind: type, *names: str) -> list[Decorator]:
-    """Return the options of the command line for options of a dataclass, which describes them."""
-    return [_option_for(kind, name) for name in names]
+    """Return the options of the command line for several options of a dataclass."""
+    return [option_of(kind, name) for name in names]
 
 
-def _option_for(kind: type, name: str) -> Decorator:
+def option_of(kind: type, name: str) -> Decorator:
+    """Return the option of the command line for an option of a dataclass, which describes it."""
     about, hint = options_of(kind)[name], get_type_hints(kind)[name]
     default = next(field.default for field in fields(kind) if field.name == name)
     dashed, members = name.replace("_", "-"), get_args(hint)

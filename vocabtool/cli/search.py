@@ -25,7 +25,6 @@ STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
 PAGE = options.file_option("--html", help="Also write an HTML page. Sets --explain.")
-(CONDITION,) = options_for(Settings, "where")
 OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that the command line lacks
 OF_COMMAND: Final = [name for name in options_of(Settings) if name not in OF_PYTHON]
 
