@@ -102,9 +102,9 @@ class Batch:
     def with_source(self, source: str) -> Batch:
         """Return a copy with another source name. A kept field ``source`` is changed too."""
         columns = dict(self.columns)
-        if self.parts is not None and (held := columns.get(SOURCE)) is not None:
+        if self.parts is not None and (sources := columns.get(SOURCE)) is not None:
             old, new = (strings([encode(name)])[0] for name in (self.source, source))
-            columns[SOURCE] = pc.if_else(pc.equal(held, old), new, held)
+            columns[SOURCE] = pc.if_else(pc.equal(sources, old), new, sources)
         return replace(self, source=source, columns=columns)
 
     def part(self, start: int, end: int) -> Batch:
@@ -277,9 +277,9 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
         return 0
     name = "text" if wanted is None else wanted
     if names.count(name) != 1:
-        found = "no field" if name not in names else "more than one field"
+        problem = "no field" if name not in names else "more than one field"
         hint = "; use --field (field=) to choose the text field" if wanted is None else ""
-        raise BadRow(f"{found} {name!r}; the fields are {names_of(names)}{hint}")
+        raise BadRow(f"{problem} {name!r}; the fields are {names_of(names)}{hint}")
     return names.index(name)
 
 
@@ -406,9 +406,9 @@ def _with_vectors(
             chosen.append(row)
             vectors.append(row.vector)
             continue
-        found = 0 if row.vector is None else len(row.vector)
+        length = 0 if row.vector is None else len(row.vector)
         what = f"field {request.options.vector_field!r}: expected {dim:,} numbers as in other rows"
-        request.refuse(row.number, f"{what}, got {found:,}")
+        request.refuse(row.number, f"{what}, got {length:,}")
     return chosen, np.array(vectors, np.float32).reshape(len(vectors), dim)
 
 
@@ -491,7 +491,7 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
     fields: dict[str, object] = {}
     if request.whole:
         hidden = options.hidden_fields(field)
-        fields = {name: held for name, held in value.items() if name not in hidden}
+        fields = {name: content for name, content in value.items() if name not in hidden}
     return Row(number, text, id_, kept, fields, own_vector(value, request))
 
 

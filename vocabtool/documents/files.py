@@ -119,8 +119,8 @@ class ArrowStream:
     After :meth:`close` it returns no bytes, so that the threads of Arrow stop reading ``file``.
     """
 
-    def __init__(self, held: bytes, file: Readable, last: bytes = b"") -> None:
-        self._held = held
+    def __init__(self, start: bytes, file: Readable, last: bytes = b"") -> None:
+        self._start = start
         self._file = file
         self._last = last
         self._lock = Lock()
@@ -134,8 +134,8 @@ class ArrowStream:
         with self._lock:
             if self.closed:
                 return b""
-            held, self._held = self._held[:size], self._held[size:]
-            if data := held or self._file.read(size):
+            buffered, self._start = self._start[:size], self._start[size:]
+            if data := buffered or self._file.read(size):
                 return data
             last, self._last = self._last[:size], self._last[size:]
             return last
@@ -152,20 +152,20 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
     Raises :class:`NotFound` if a folder contains no documents, or no file matches a glob.
     """
     if name != STDIN and Path(name).is_dir():
-        found = [file for file, why in walk(name, options) if why is None]
-        if not found:
+        files = [file for file, why in walk(name, options) if why is None]
+        if not files:
             known, others = " ".join(SUFFIXES), left_out([name], options)
             raise NotFound(
                 f"{name}: the folder contains no documents (expected files that end in {known})"
                 + "".join(f"\n{note}" for note in others)
             )
-        return sorted(found)
+        return sorted(files)
     if name == STDIN or not has_magic(name) or Path(name).exists():
         return [name]
-    found = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps a leading ./
-    if not found:
+    files = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps a leading ./
+    if not files:
         raise NotFound(f"{name}: no file matches")
-    return sorted(found)
+    return sorted(files)
 
 
 @contextmanager
@@ -502,7 +502,7 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     pattern = "/".join(first or ())
     if last is not None:
         pattern += "/" if first else ""
-        pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(each)}/)" for each in middle if each)
+        pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(names)}/)" for names in middle if names)
         pattern += f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+"
     try:
         return re.compile(pattern, re.DOTALL), is_negated, is_of_folders
@@ -539,20 +539,20 @@ def _of_name(glob: str) -> str:
     if not middle:
         return first
     last = middle.pop()
-    return first + "".join(f"(?>[^/]*?{each})" for each in middle) + f"[^/]*{last}"
+    return first + "".join(f"(?>[^/]*?{name})" for name in middle) + f"[^/]*{last}"
 
 
 def _of_class(inside: str) -> str:
     negated = inside[:1] in ("!", "^")
     signs = [pair[-1] for pair in re.findall(r"\\.|[^\\]|\\$", inside[negated:], re.DOTALL)]
-    found, at = "", 0
+    inside, at = "", 0
     while at < len(signs):
-        found += re.escape(signs[at])
+        inside += re.escape(signs[at])
         if at + 2 < len(signs) and signs[at + 1] == "-":
-            found += "-" + re.escape(signs[at + 2])
+            inside += "-" + re.escape(signs[at + 2])
             at += 2
         at += 1
-    return f"(?!/)[{'^' * negated}{found}]"
+    return f"(?!/)[{'^' * negated}{inside}]"
 
 
 # The patterns of a .gitignore, ``add`` and ``cut``. They are matched with ``add + path[cut:]``,
@@ -586,7 +586,9 @@ def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
         with os.scandir(here) as scanned:
             entries = [*scanned]
         before = "" if here == Path() else os.path.join(here, "")  # noqa: PTH118 - quicker below
-        if options.gitignore and any(each.name == GITIGNORE and each.is_file() for each in entries):
+        if options.gitignore and any(
+            entry.name == GITIGNORE and entry.is_file() for entry in entries
+        ):
             places = (*places, (Rules.read(here / GITIGNORE), "", len(inside)))
         for entry in entries:
             path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)

@@ -140,14 +140,14 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         return
     # A section of several headings belongs to the last of them, the only one with a text.
     parts = (
-        (part, path_at(section[1] - 1) if split == "heading" else None)
+        (span, path_at(section[1] - 1) if split == "heading" else None)
         for section in sections
-        for part in _parts(text, section)
+        for span in _parts(text, section)
     )
     for batch in in_batches(
-        parts, MAX_ROWS, weight=lambda part: part[0][1] - part[0][0], most=BATCH
+        parts, MAX_ROWS, weight=lambda item: item[0][1] - item[0][0], most=BATCH
     ):
-        spans = _fit(text, [part for part, _ in batch], sizes)
+        spans = _fit(text, [span for span, _ in batch], sizes)
         for (_, path), pieces in zip(batch, spans, strict=True):
             yield from (Piece(*span, *(path or path_at(span[0]))) for span in pieces)
 
@@ -159,24 +159,24 @@ def _parts(text: str, section: Span) -> Iterator[Span]:
         middle, limit = start + MAX_SECTION // 2, start + MAX_SECTION
         places = (text.rfind(sign, middle, limit) for sign in ("\n\n", "\n", " "))
         at = next((place for place in places if place >= 0), limit)
-        if part := _trim(text, (start, at)):
-            yield part
+        if span := _trim(text, (start, at)):
+            yield span
         start = at
-    if part := _trim(text, (start, end)):
-        yield part
+    if span := _trim(text, (start, end)):
+        yield span
 
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
     """Return the start, the path and the ``top`` (see :class:`Piece`) of each section."""
-    found, above = [], list[Heading]()
-    for each in headings:
-        while above and above[-1].level >= each.level:
+    paths, above = [], list[Heading]()
+    for heading in headings:
+        while above and above[-1].level >= heading.level:
             above.pop()
-        above.append(each)
+        above.append(heading)
         named = [one for one in above if one.title]
         top = named[0].at if named and named[0].at < named[0].body else -1
-        found.append((each.at, BETWEEN_HEADINGS.join([one.title for one in named]), top))
-    return found
+        paths.append((heading.at, BETWEEN_HEADINGS.join([one.title for one in named]), top))
+    return paths
 
 
 def _sections(marked: MarkedText) -> list[int]:
@@ -186,23 +186,27 @@ def _sections(marked: MarkedText) -> list[int]:
     """
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
-    for each in marked.headings:
-        if before is None or each.level <= before.level or text[before.body : each.at].strip():
-            bounds.append(each.at)
-        before = each
+    for heading in marked.headings:
+        if (
+            before is None
+            or heading.level <= before.level
+            or text[before.body : heading.at].strip()
+        ):
+            bounds.append(heading.at)
+        before = heading
     return [*bounds, len(text)]
 
 
 def _trim(text: str, span: Span) -> Span | None:
     """Cut blank lines off the start of a span, and blanks off its end. ``None``: all is blank."""
     start, end = span
-    part = text[start:end].rstrip()
-    if not part:
+    section = text[start:end].rstrip()
+    if not section:
         return None
-    blanks = len(part) - len(part.lstrip())
-    line = part.rfind("\n", 0, blanks)
+    blanks = len(section) - len(section.lstrip())
+    line = section.rfind("\n", 0, blanks)
     is_whole = line >= 0 or not start or text[start - 1] == "\n"
-    return start + (line + 1 if is_whole else blanks), start + len(part)
+    return start + (line + 1 if is_whole else blanks), start + len(section)
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
@@ -234,7 +238,7 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
             if place is None:
                 bounds = [*range(start, end, max(body // 4, 1)), end]
             else:
-                bounds = [start, *(found.end() for found in place.finditer(text, start, end)), end]
+                bounds = [start, *(match.end() for match in place.finditer(text, start, end)), end]
             parts += pairwise(dict.fromkeys(bounds))
         counts = sizes.measure([text[a:b] for a, b in parts])
         atoms = [(a, b, count) for (a, b), count in zip(parts, counts, strict=True)]
@@ -275,7 +279,7 @@ def _with_overlaps(
             tails.append(words[1:] if len(words) > sizes.overlap else text[start:end].split())
     distinct = [*dict.fromkeys(word for words in tails for word in words)]
     counts = dict(zip(distinct, sizes.measure(distinct), strict=True))
-    found = []
+    pieces = []
     for span, words in zip((span for spans in sections for span in spans), tails, strict=True):
         total, start = 0, span[0]
         for word in reversed(words):
@@ -283,8 +287,8 @@ def _with_overlaps(
             if total > sizes.overlap:
                 break
             start = text.rindex(word, 0, start)
-        found.append((start, span))
-    return found
+        pieces.append((start, span))
+    return pieces
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
@@ -346,9 +350,9 @@ def read_pieces(
         )
     try:
         parts, left = [], MAX_FILE_BYTES + 1
-        while left and (part := file.read(min(left, READ_BYTES))):
-            parts.append(part)
-            left -= len(part)
+        while left and (block := file.read(min(left, READ_BYTES))):
+            parts.append(block)
+            left -= len(block)
         if not left:
             raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
         marked = mark(b"".join(parts), Path(request.source))
@@ -368,7 +372,7 @@ def read_pieces(
 def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     options, source = request.options, request.source
     title = marked.title or Path(source).stem
-    told = marked.text if marked.source is None else marked.source
+    source_text = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
     sizes, keep, joined = sizes_of(request), options.kept_fields, options.fields
@@ -385,7 +389,7 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
             first, last = np.searchsorted(places[:, 0], (start, end - 1), "right") - 1
             start, end = int(places[max(first, 0), 1]), int(places[max(last, 0), 2])
         if start > counted:
-            line += told.count("\n", counted, start)
+            line += source_text.count("\n", counted, start)
             counted = start
         fields: dict[str, object] = {"title": title, "path": path, SOURCE: source}
         fields |= {"line": line, "start": start, "end": end}

@@ -325,7 +325,7 @@ def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
             extents.append(Extent(len(source)))
         else:
             extents.append(Extent())
-    return Extent(total(part.rows for part in extents), total(part.bytes for part in extents))
+    return Extent(total(size.rows for size in extents), total(size.bytes for size in extents))
 
 
 def total(counts: Iterable[int | None]) -> int | None:

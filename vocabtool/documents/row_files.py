@@ -303,18 +303,18 @@ class _Rows:
         request, following = self.request, 2
         left_out: list[int] = []
         try:
-            for part, is_open in self._without_appended_row(self._parts(stream)):
+            for rows, is_open in self._without_appended_row(self._parts(stream)):
                 left_out += self._refuse_uneven()
-                if part.num_rows:
-                    count = part.num_rows + len(left_out)
+                if rows.num_rows:
+                    count = rows.num_rows + len(left_out)
                     numbers = np.arange(following, following + count, dtype=np.int64)
-                    numbers = numbers[~np.isin(numbers, left_out)][: part.num_rows]
+                    numbers = numbers[~np.isin(numbers, left_out)][: rows.num_rows]
                     following = int(numbers[-1]) + 1
                     if is_open and max(left_out, default=0) < following:  # else in an uneven row
                         request.refuse(following - 1, OPEN)
                         numbers = numbers[:-1]
                     left_out = [number for number in left_out if number >= following]
-                    batch = self._batch(part.slice(0, len(numbers)), numbers)
+                    batch = self._batch(rows.slice(0, len(numbers)), numbers)
                     yield from in_size(batch, request.size)
         except InvalidFile as error:  # Arrow raised it, in a row after those it returned
             error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
@@ -378,20 +378,20 @@ class _Rows:
             self.request.refuse(number, reason)
         return [number for number, _ in uneven]
 
-    def _batch(self, part: pa.RecordBatch, numbers: NDArray[np.int64]) -> Batch:
+    def _batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64]) -> Batch:
         def column(place: int) -> pa.StringArray:
-            return part.column(str(place)).view(pa.string())
+            return rows.column(str(place)).view(pa.string())
 
-        columns = null_columns(self.request, part.num_rows)
+        columns = null_columns(self.request, rows.num_rows)
         columns |= {name: column(place) for name, place in self.kept.items()}
         ids = None if self.ids is None else column(self.ids)
         fields: list[dict[str, object]] | None = None
         if self.request.whole:
-            fields = [{} for _ in range(part.num_rows)]
+            fields = [{} for _ in range(rows.num_rows)]
             hidden = self.request.options.hidden_fields(self.names[self.texts[0]])
             for place, name in enumerate(self.names):
                 if name not in hidden:
-                    for row, value in zip(fields, part.column(str(place)).to_pylist(), strict=True):
+                    for row, value in zip(fields, rows.column(str(place)).to_pylist(), strict=True):
                         row[name] = decode(value)
         texts = join_texts([*map(column, self.texts)])
         if self.has_quotes and not self.request.log.notes:  # one note is enough
@@ -490,15 +490,15 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 
     ``wanted``: the names of the features to read. The value of any other feature is ``None``.
     """
-    found: dict[str, object] = {}
+    features: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
         for entry in wire.messages(example, message, ENTRY):
             name = decode(wire.Message(example, entry).value(KEY))
-            found[name] = None
+            features[name] = None
             if wanted is None or name in wanted:
                 values = _values(example, entry)
-                found[name] = values[0] if len(values) == 1 else values
-    return found
+                features[name] = values[0] if len(values) == 1 else values
+    return features
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:

@@ -144,8 +144,8 @@ def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[i
     dictionary from the index of each invalid row to the reason why it is invalid.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
-    found, counts = np.unique(lengths[lengths > 0], return_counts=True)
-    dim = int(found[counts.argmax()]) if len(found) else 0
+    distinct, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    dim = int(distinct[counts.argmax()]) if len(distinct) else 0
     good = (lengths == dim) & (lengths > 0)
     numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
     with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
@@ -374,6 +374,6 @@ def _arrow_batches(
             kind = pa.large_binary() if pt.is_large_string(kind) else kind
             column.view(kind).validate(full=True)
         long = [field.name for field in chosen.schema if is_long(field.type)]
-        for part in in_parts(chosen, long):
-            yield from in_size(columns.batch(part, first, request), request.size)
-            first += part.num_rows
+        for batch in in_parts(chosen, long):
+            yield from in_size(columns.batch(batch, first, request), request.size)
+            first += batch.num_rows

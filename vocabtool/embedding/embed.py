@@ -270,7 +270,7 @@ def embed(
         # An actor may have another working directory.
         path, threads = folder.path.absolute(), threads or THREADS[encoder.kind]
         make_maker = partial(ShardMaker, path, plan, encoder, threads)
-        size = sum(each.size for each in watched) if can_be_read_again(files) else 0
+        size = sum(file.size for file in watched) if can_be_read_again(files) else 0
         log, tracker = ReadLog(), _Tracker(size or None, progress)
         on_slab = partial(tracker.add, log)
         manifest, notes = read_manifest(folder.path), encoder.notes
@@ -282,7 +282,7 @@ def embed(
             else:
                 made = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
             shards |= {shard.number: shard for shard in made}
-            if changed := changes(watched, facts_of(each.name for each in watched)):
+            if changed := changes(watched, facts_of(file.name for file in watched)):
                 raise VocabtoolError(
                     f"{folder.path}: the run is not finished, because an input changed while it "
                     f"was read: {changed[0]}. Start over with --force"
@@ -356,8 +356,8 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
     is_empty = True
     for file in files:
         log, is_bad = ReadLog(), True
-        found = batches(file, options, log=log, size=SAMPLE_BYTES)
-        texts = (text for batch in found for text in as_bytes(batch.texts))
+        read = batches(file, options, log=log, size=SAMPLE_BYTES)
+        texts = (text for batch in read for text in as_bytes(batch.texts))
         for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
             is_empty = is_bad = False
             yield text
@@ -569,7 +569,7 @@ class ShardMaker:
         for field in self._schema:
             if field.name == VECTOR:
                 dtype = self._plan.dtype
-                columns.append(pa.chunked_array([vector_array(part, dtype) for part in vectors]))
+                columns.append(pa.chunked_array([vector_array(batch, dtype) for batch in vectors]))
             elif field.name == UNKNOWN and unknown is not None:
                 words, _ = as_utf8(unknown.values)
                 columns.append(pa.ListArray.from_arrays(unknown.offsets, words))

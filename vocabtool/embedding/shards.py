@@ -171,7 +171,7 @@ class Plan:
     def differences(self, now: Plan) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``."""
         lines = []
-        for name in (each.name for each in fields(self) if each.name != "inputs"):
+        for name in (field.name for field in fields(self) if field.name != "inputs"):
             was, is_now = getattr(self, name), getattr(now, name)
             if was == is_now:
                 continue
@@ -270,17 +270,17 @@ def write_shard(
     name = NAME.format(number)
     # A random name: a worker that outlives its killed parent cannot damage a later run's file.
     # A leading dot: readers of the folder ignore the file, also after a kill.
-    part = folder / f".{name}.{os.urandom(6).hex()}{PART}"
+    temporary = folder / f".{name}.{os.urandom(6).hex()}{PART}"
     try:
         # Arrow writes without the GIL, which encoding needs; Python flushes Arrow's file, or fails.
-        with pa.OSFile(os.fsencode(part), "wb") as sink, part.open("rb+") as file:
+        with pa.OSFile(os.fsencode(temporary), "wb") as sink, temporary.open("rb+") as file:
             counts = _write(sink, file, number, run, schema, rows)
             flush(file)
             size = os.fstat(file.fileno()).st_size
-        part.replace(folder / name)
+        temporary.replace(folder / name)
     except BaseException:
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise
     sync_folder(folder)
     return Shard(name, number, run, size, counts)
@@ -321,7 +321,7 @@ def _write(
                 continue
             whole = pa.concat_tables([table for table, _ in waiting])
             writer.write_table(whole, row_group_size=whole.num_rows)
-            counts = sum((each for _, each in waiting), counts)
+            counts = sum((slab_counts for _, slab_counts in waiting), counts)
             waiting = []
             if sink.tell() - flushed > SYNC_BYTES:
                 flush(file)
@@ -441,11 +441,11 @@ class Shards:
             what = "belongs to another run than the manifest" if plan else "missing"
             raise InvalidFile(what, file=str(folder / RUN))
         for shard in manifest.shards:
-            found = read_shard(folder / shard.file)
-            if found != shard:
+            written = read_shard(folder / shard.file)
+            if written != shard:
                 what = "not the shard that the manifest lists"
-                if found.run != shard.run:
-                    what = f"a shard of another run ({found.run[:16]})"
+                if written.run != shard.run:
+                    what = f"a shard of another run ({written.run[:16]})"
                 raise InvalidFile(what, file=str(folder / shard.file))
         return cls(folder, plan, manifest)
 
@@ -482,8 +482,8 @@ class Shards:
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
-        for each in self.manifest.shards:
-            file = self.path / each.file
+        for shard in self.manifest.shards:
+            file = self.path / shard.file
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
@@ -602,7 +602,7 @@ def open_folder(path: Path) -> Iterator[Folder]:
     is_new = not path.exists()
     with telling_full_disk(path), reading(str(path)):
         path.mkdir(parents=True, exist_ok=True)
-        others = sorted(each.name for each in path.iterdir() if not BEGINNING.fullmatch(each.name))
+        others = sorted(file.name for file in path.iterdir() if not BEGINNING.fullmatch(file.name))
         if others and not (path / RUN).exists():
             raise NotFound(
                 f"{path}: not empty, but not a run of `vocabtool embed` (it contains "

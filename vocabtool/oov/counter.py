@@ -80,7 +80,7 @@ class OovCounter:
         self.words = words
         self.limit = limit
         self._all = (words, *words.others)
-        self._counts = [OovCounts(len(each.vocabulary), budget=budget) for each in self._all]
+        self._counts = [OovCounts(len(one.vocabulary), budget=budget) for one in self._all]
         self._not_utf8 = self._blanks = 0
 
     def count(
@@ -185,11 +185,11 @@ class OovCounts:
         """Add all waiting batches to the counts."""
         if not self._waiting:
             return
-        held = len(self._words)
+        merged = len(self._words)
         parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch, _ in self._waiting)]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         words, indices = encoded.dictionary, encoded.indices.to_numpy()
-        room = held
+        room = merged
         if not self._full:
             lengths = pc.binary_length(words).to_numpy()
             room = int(np.searchsorted(np.cumsum(lengths + WORD_COST), self._budget, "right"))
@@ -197,9 +197,9 @@ class OovCounts:
         if room < len(words):
             words = words.take(pa.array(np.arange(room)))
         self._words = words
-        self._figures = np.concatenate([self._figures, np.zeros(len(words) - held, FIGURES)])
-        figures, start = self._figures, held
-        with_example = np.arange(len(words)) < held
+        self._figures = np.concatenate([self._figures, np.zeros(len(words) - merged, FIGURES)])
+        figures, start = self._figures, merged
+        with_example = np.arange(len(words)) < merged
         for batch, texts in self._waiting:
             rows = indices[start : start + len(batch.words)]
             start += len(rows)
@@ -276,7 +276,7 @@ class OovCounts:
         if self._histogram is not None:  # use of entries is unknown for subword models
             split = split_table(words, unknown, self._examples, vocabulary, spell)
             languages = [LanguageCount(name, *n.tolist()) for name, n in self._languages.items()]
-            languages.sort(key=lambda each: (-each.documents, each.name))
+            languages.sort(key=lambda language: (-language.documents, language.name))
             histogram = tuple(np.trim_zeros(self._histogram, "b").tolist())
             split = replace(
                 split, pieces=self._pieces, histogram=histogram, languages=tuple(languages)
@@ -324,11 +324,11 @@ class BatchCounts:
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
     """Count the words of a batch. For a subword model, skip words that are only blanks."""
-    found = without_blanks(every)
+    lookup = without_blanks(every)
     cut = None if limit is None else cut_off(every, limit)
-    codes = found.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
-    if not found.unique:
-        encoded = found.distinct.view(pa.binary()).dictionary_encode()
+    codes = lookup.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
+    if not lookup.unique:
+        encoded = lookup.distinct.view(pa.binary()).dictionary_encode()
         same = encoded.indices.to_numpy(zero_copy_only=False)
         one = np.zeros(len(encoded.dictionary), np.intp)
         one[same] = np.arange(len(same))
@@ -337,17 +337,17 @@ def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCoun
             read = np.zeros(len(cut[3]), np.bool_)
             read[one[same][cut[3]]] = True
             cut = (*cut[:3], read)
-    counts = np.bincount(codes, minlength=len(found.distinct))
+    counts = np.bincount(codes, minlength=len(lookup.distinct))
     kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
     first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
     kept = kept[np.argsort(first_token[kept])]
-    shown = ~found.known if found.pieces is None else ~found.known | (found.pieces > 1)
+    shown = ~lookup.known if lookup.pieces is None else ~lookup.known | (lookup.pieces > 1)
     listed = np.flatnonzero(shown[kept])
 
-    missing = starts_of(~found.known.take(codes))[found.offsets]
+    missing = starts_of(~lookup.known.take(codes))[lookup.offsets]
     some = shown.take(codes)
-    per_text = np.diff(starts_of(some)[found.offsets])
+    per_text = np.diff(starts_of(some)[lookup.offsets])
     among = np.zeros(len(counts), np.int64)
     among[kept[listed]] = np.arange(len(listed))
     texts = np.repeat(np.arange(len(per_text)), per_text)
@@ -355,21 +355,21 @@ def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCoun
     pairs = pairs[np.diff(pairs, prepend=-1) != 0]
 
     tokens = first_token[kept[listed]]
-    first = np.searchsorted(found.offsets, tokens, "right") - 1
-    starts, ends = found.offsets[first], found.offsets[first + 1]
+    first = np.searchsorted(lookup.offsets, tokens, "right") - 1
+    starts, ends = lookup.offsets[first], lookup.offsets[first + 1]
     return BatchCounts(
-        words=found.distinct.view(pa.binary()).take(pa.array(kept)),
-        positions=found.positions[kept],
-        known=found.known[kept],
-        pieces=None if found.pieces is None else found.pieces[kept],
+        words=lookup.distinct.view(pa.binary()).take(pa.array(kept)),
+        positions=lookup.positions[kept],
+        known=lookup.known[kept],
+        pieces=None if lookup.pieces is None else lookup.pieces[kept],
         counts=counts[kept],
         listed=listed,
         documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(listed)),
         first=first,
         shares=(tokens - starts) / (ends - starts),
         texts_unknown=int(np.count_nonzero(np.diff(missing))),
-        languages={} if found.pieces is None else count_languages(found),
-        blanks=len(every.codes) - len(found.codes),
+        languages={} if lookup.pieces is None else count_languages(lookup),
+        blanks=len(every.codes) - len(lookup.codes),
         cut=None if cut is None else (*cut[:3], cut[3][kept]),
     )
 
@@ -430,11 +430,11 @@ def find_examples(
     _, offsets, content = texts.buffers()
     bounds = np.frombuffer(offsets or b"", np.int32)[texts.offset :][: len(texts) + 1]
     data = memoryview(content if content is not None else b"")
-    found = []
+    examples = []
     places = (bounds[rows].tolist(), bounds[rows + 1].tolist(), shares.tolist())
     for word, start, end, share in zip(words, *places, strict=True):
         if end - start <= WIDTH:
-            found.append(bytes(data[start:end]))
+            examples.append(bytes(data[start:end]))
             continue
         middle = int(start + share * (end - start))
         low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
@@ -442,8 +442,8 @@ def find_examples(
         at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
         if at >= 0:
             middle = low - len(before) + at + len(word) // 2
-        found.append(clip(data, start, end, middle))
-    return found
+        examples.append(clip(data, start, end, middle))
+    return examples
 
 
 # ---- languages and scripts of texts
@@ -475,7 +475,7 @@ LANGUAGES: Final = {
 }
 
 
-def count_languages(found: WordLookup) -> dict[str, list[int]]:
+def count_languages(lookup: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, or by language if the script is Latin.
 
     The script of a word is the script of its first letter. The script of a text is the script of
@@ -485,19 +485,19 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
     Each name of a language or script is mapped to its counts: the fields of :class:`LanguageCount`
     after ``name``.
     """
-    number = len(found.offsets) - 1
-    lengths = np.diff(found.offsets)
+    number = len(lookup.offsets) - 1
+    lengths = np.diff(lookup.offsets)
     texts = np.repeat(np.arange(number), lengths)
-    names, scripts = _scripts(found.distinct)
-    scripts = scripts[found.codes]
+    names, scripts = _scripts(lookup.distinct)
+    scripts = scripts[lookup.codes]
     group, most = np.zeros((2, number), np.int64)
     for code in range(1, len(names)):
         here = np.bincount(texts[scripts == code], minlength=number)
         group[here > most] = code
         most = np.maximum(most, here)
     hits, (common, member) = np.full(number, MIN_HITS - 1), _common_words()
-    trimmed = pc.ascii_lower(pc.ascii_trim(found.distinct, " ")).view(pa.binary())
-    rows = pc.index_in(trimmed, common).fill_null(-1).to_numpy(zero_copy_only=False)[found.codes]
+    trimmed = pc.ascii_lower(pc.ascii_trim(lookup.distinct, " ")).view(pa.binary())
+    rows = pc.index_in(trimmed, common).fill_null(-1).to_numpy(zero_copy_only=False)[lookup.codes]
     of_texts, rows = texts[rows >= 0], rows[rows >= 0]
     latin = group == 1
     for code in range(member.shape[1]):
@@ -507,11 +507,13 @@ def count_languages(found: WordLookup) -> dict[str, list[int]]:
         group[here > hits] = len(names) + code
         hits = np.maximum(hits, here)
     names += LANGUAGES
-    pieces = np.zeros(0, np.int64) if found.pieces is None else found.pieces[found.codes]
-    sums = [starts_of(each)[found.offsets] for each in (pieces, pieces >= MANY)]
+    pieces = np.zeros(0, np.int64) if lookup.pieces is None else lookup.pieces[lookup.codes]
+    sums = [starts_of(numbers)[lookup.offsets] for numbers in (pieces, pieces >= MANY)]
     per_text = [np.ones(number), lengths, *map(np.diff, sums)]
     per_text.append(per_text[-1] > 0)
-    totals = [np.bincount(group, each, len(names)).astype(np.int64).tolist() for each in per_text]
+    totals = [
+        np.bincount(group, numbers, len(names)).astype(np.int64).tolist() for numbers in per_text
+    ]
     return {name: row for name, *row in zip(names, *totals, strict=True) if row[0]}
 
 

@@ -91,8 +91,8 @@ def _typed_column(
             try:
                 pa.array([value], kind)
             except wrong as error:
-                found = f"{what}: wanted {kind}, got {value!r:.80}"
-                raise VocabtoolError(f"{document.id}: {found}") from error
+                problem = f"{what}: wanted {kind}, got {value!r:.80}"
+                raise VocabtoolError(f"{document.id}: {problem}") from error
         raise
 
 
@@ -128,19 +128,19 @@ class InMemory(Generic[T]):
     """A cache in memory: later passes repeat the elements of the first complete pass."""
 
     source: Start[T]
-    held: list[T] | None = None
+    elements: list[T] | None = None
 
     def __call__(self, first: int) -> Iterator[T]:
-        if self.held is not None:
-            yield from items(self.held, first)
+        if self.elements is not None:
+            yield from items(self.elements, first)
             return
-        held = []
+        elements = []
         with closed_after(self.source(0)) as remaining:
             for item in remaining:
-                held.append(item)
-                if len(held) > first:
+                elements.append(item)
+                if len(elements) > first:
                     yield item
-        self.held = held
+        self.elements = elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,14 @@ class InFolder:
             pa.ipc.new_file(file, schema) as writer,
             closed_after(self.source(0)) as documents,
         ):
-            held: list[Document] = []
+            batch: list[Document] = []
             for document in documents:
-                held.append(document)
+                batch.append(document)
                 yield document
-                if len(held) == ROWS:
-                    writer.write_batch(record_batch(schema, None, held))
-                    held = []
-            writer.write_batch(record_batch(schema, None, held))
+                if len(batch) == ROWS:
+                    writer.write_batch(record_batch(schema, None, batch))
+                    batch = []
+            writer.write_batch(record_batch(schema, None, batch))
 
     def _read_file(self, first: int) -> Iterator[Document]:
         path = str(self.folder / CACHE_FILE)
@@ -188,10 +188,10 @@ class InFolder:
             names, metadata = reader.schema.names, reader.schema.metadata or {}
             if names != ["id", "text", ALL_FIELDS]:
                 raise InvalidFile(f"wanted the columns id, text, fields, got {names}")
-            found = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
-            if found != self.key:
+            stored = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
+            if stored != self.key:
                 raise VocabtoolError(
-                    f"{self.folder}: the key of the cache is {found!r}, not {self.key!r}, so it "
+                    f"{self.folder}: the key of the cache is {stored!r}, not {self.key!r}, so it "
                     "may contain other documents. Use another folder, or delete this one"
                 )
             for number in range(reader.num_record_batches):
@@ -290,10 +290,10 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
             value: Any = document.fields[name]
             column[row] = text_bytes(value) if dtype is np.object_ else value
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            found = f"got {document.fields[name]!r:.80}" if name in document.fields else "got none"
+            got = f"got {document.fields[name]!r:.80}" if name in document.fields else "got none"
             wanted = "string" if dtype is np.object_ else np.dtype(dtype).name
             raise VocabtoolError(
-                f"{document.id}: field {name!r}: wanted {wanted}, {found}"
+                f"{document.id}: field {name!r}: wanted {wanted}, {got}"
             ) from error
     return column
 
@@ -310,7 +310,7 @@ def ray_dataset(start: Start[Document], rows: int, fields: Fields) -> ray.data.D
     tasks: Any = datasource
 
     def read() -> Iterator[pa.Table]:
-        return (pa.Table.from_batches([each]) for each in record_batches(start, rows, fields))
+        return (pa.Table.from_batches([batch]) for batch in record_batches(start, rows, fields))
 
     try:
         library.cloudpickle.dumps(read)

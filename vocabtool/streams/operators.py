@@ -191,14 +191,14 @@ def lists_by_length(
 ) -> Iterator[list[T]]:
     """See :meth:`Stream.batch_by_length`."""
     with closed_after(in_batches(source(0), buffer)) as buffers:
-        for held in buffers:
-            lengths = [max(length(item), 1) for item in held]
+        for elements in buffers:
+            lengths = [max(length(item), 1) for item in elements]
             batch: list[T] = []
-            for index in sorted(range(len(held)), key=lengths.__getitem__):
+            for index in sorted(range(len(elements)), key=lengths.__getitem__):
                 if batch and lengths[index] * (len(batch) + 1) > tokens:
                     yield batch
                     batch = []
-                batch.append(held[index])
+                batch.append(elements[index])
             if batch:
                 yield batch
 
@@ -230,15 +230,15 @@ def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> 
         number, passes.begun = passes.begun, passes.begun + 1
     random = random_of(seed, number)
     with closed_after(source(0)) as remaining:
-        held = list(islice(remaining, buffer))
-        size = len(held)
+        elements = list(islice(remaining, buffer))
+        size = len(elements)
         for item in remaining:
             at = int(random.random() * size)
-            drawn, held[at] = held[at], item
+            drawn, elements[at] = elements[at], item
             yield drawn
-    random.shuffle(held)
-    while held:  # frees each element
-        yield held.pop()
+    random.shuffle(elements)
+    while elements:  # frees each element
+        yield elements.pop()
 
 
 def random_of(seed: int, number: int) -> Random:
@@ -351,12 +351,12 @@ def size_of(source: Indexable) -> Size:
 
 
 def all_of(sized: Sequence[Sized]) -> Size:
-    sizes = [each() for each in sized]
+    sizes = [size() for size in sized]
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
 
 
-def part(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
+def sliced(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
     rows, exact, _ = sized()
     return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
 

@@ -228,7 +228,7 @@ class Stream(Generic[T]):
         """
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
-        size = partial(operators.part, self.size, 0, most)
+        size = partial(operators.sliced, self.size, 0, most)
         return self._then(_stage("take", most), start, size)
 
     def skip(self, left_out: int) -> Stream[T]:
@@ -245,7 +245,7 @@ class Stream(Generic[T]):
         """
         _check("skip", left_out, 0)
         start = partial(operators.skip, self.start, left_out)
-        size = partial(operators.part, self.size, left_out, None)
+        size = partial(operators.sliced, self.size, left_out, None)
         return self._then(_stage("skip", left_out), start, size)
 
     def repeat(self, times: int | None = None) -> Stream[T]:
@@ -332,7 +332,7 @@ class Stream(Generic[T]):
         """
         _check("batch", size, 1)
         start = partial(operators.lists, self.start, size)
-        lists = partial(operators.part, self.size, 0, None, size)
+        lists = partial(operators.sliced, self.size, 0, None, size)
         return self._then(_stage("batch", size), start, lists)
 
     def batch_by_length(
