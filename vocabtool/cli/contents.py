@@ -13,12 +13,13 @@ import orjson
 
 from vocabtool.cli import options, output
 from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, MODEL_AND_TRUST, format_option, gather
-from vocabtool.cli.search import CONDITION
+from vocabtool.cli.options import DIR, MODEL_AND_TRUST, format_option, gather, option_of
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
+from vocabtool.search.settings import Settings
 from vocabtool.system.messages import plural, tell
 
+CONDITION = option_of(Settings, "where")
 INDENT: Final = "    "
 ROWS = format_option(
     "text, or jsonl: one JSON object per line for each document.", ("text", "jsonl")
