@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
-from vocabtool.formats import files, json_file, onnx, wire
+from vocabtool.formats import files, json_file, wire
 from vocabtool.formats.files import named_file, read_file
 from vocabtool.formats.reader import Source
 from vocabtool.formats.wire import Buffer, Span
@@ -336,6 +336,8 @@ def find_onnx(path: Path) -> OnnxFiles:
     ``path``: the folder of the model, or the file of its graph. Raises :class:`UnknownFormat` if
     ``path`` is not such a model.
     """
+    from vocabtool.formats import onnx  # with tokenizers and word lists
+
     model = path
     if path.is_dir():
         graphs = [*_graphs(path), *_graphs(path / SUBFOLDER)]
