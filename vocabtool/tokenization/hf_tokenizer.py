@@ -528,11 +528,12 @@ def _describe_part(step: Json) -> Iterator[str]:
             cut = ", split before each one" if step.get("split", True) else ""
             yield f"replace blanks by {mark}{put}{cut}"
         case "ByteLevel":
-            put = ["put a blank before the text"] if step.get("add_prefix_space", True) else []
-            cut = (
-                ["split into words with the preceding blank"] if step.get("use_regex", True) else []
-            )
-            yield ", ".join((*put, *cut, "write every byte as a character"))
+            changes = ["write every byte as a character"]
+            if step.get("use_regex", True):
+                changes.insert(0, "split into words with the preceding blank")
+            if step.get("add_prefix_space", True):
+                changes.insert(0, "put a blank before the text")
+            yield ", ".join(changes)
         case str(kind) if kind in PLAIN:
             yield PLAIN[kind]
         case kind:

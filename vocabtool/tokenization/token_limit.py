@@ -102,12 +102,12 @@ class TokenLimit:
         path = graph_files.path_of(model)
         static = _static_embedding(path)
         folders = folders_of(path if path.is_dir() else path.parent)
+        side = truncation.get("direction")
         if static is not None:
             special = 0
             if static.style != "sentence-transformers":  # the others cut the end
-                truncation = {**truncation, "direction": "right"}
-        side = truncation.get("direction")
-        if static is None:
+                side = "right"
+        else:
             try:
                 file, settings = find_settings(folders, TOKENIZER_CONFIG)
                 if isinstance(tokenizer, SentencePieceTokenizer):
