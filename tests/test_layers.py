@@ -20,7 +20,7 @@ PACKAGE = ROOT / "vocabtool"
 ORDER = (
     *("errors", "choices", "system", "vocabulary", "formats", "documents", "tokenization"),
     *("streams", "oov", "comparison", "encoders", "embedding", "keywords", "search", "index"),
-    *("stores", "evaluation", "__init__", "integrations", "reports", "serve", "cli"),
+    *("evaluation", "__init__", "integrations", "reports", "serve", "cli"),
     "__main__",
 )
 HEAVY = (

@@ -19,11 +19,11 @@ from vocabtool import Document
 from vocabtool.embedding.shards import as_utf8
 from vocabtool.index.documents import batches_of
 from vocabtool.index.folder import Configuration, Manifest
+from vocabtool.index.postgres.database import Connections, run
+from vocabtool.index.postgres.store import recount
+from vocabtool.index.postgres.transaction import PostgresTransaction
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.stores.database import Connections, run
-from vocabtool.stores.index import recount
-from vocabtool.stores.writer import PostgresWriter
 
 DIM: Final = 4
 IDS: Final = 60  # of each loader
@@ -43,11 +43,11 @@ def new_index(address: str, name: str = "test") -> Connections:
     return connections
 
 
-def open_writer(connections: Connections, name: str = "test") -> PostgresWriter:
-    return PostgresWriter(connections, connections.find_index(name), Cutter("english"))
+def open_writer(connections: Connections, name: str = "test") -> PostgresTransaction:
+    return PostgresTransaction(connections, connections.find_index(name), Cutter("english"))
 
 
-def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) -> None:
+def put(writer: PostgresTransaction, documents: Sequence[Document], source: int = 0) -> None:
     """Add documents, in place of those with the same ids; the vector is from the text's length."""
     for batch in batches_of(documents):
         vectors = np.array([[len(str(text)), 1, 2, 3] for text in batch.texts], np.float32)
@@ -57,13 +57,13 @@ def put(writer: PostgresWriter, documents: Sequence[Document], source: int = 0) 
         writer.append(utf8, prepare(vectors, "cosine"), [source] * len(utf8))
 
 
-def delete(writer: PostgresWriter, ids: Sequence[str]) -> None:
+def delete(writer: PostgresTransaction, ids: Sequence[str]) -> None:
     writer.delete(np.array([*writer.find_existing(ids).values()], np.int64))
 
 
-def commit(writer: PostgresWriter, codes: bool = False) -> None:
+def commit(writer: PostgresTransaction, codes: bool = False) -> None:
     manifest = replace(writer.manifest, commit=writer.manifest.commit + 1)
-    writer.commit_changes(manifest, codes=codes)
+    writer.commit(manifest, codes=codes)
 
 
 def texts_in(connections: Connections, name: str = "test") -> dict[str, str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vocabtool import Document, Hits, Index, LoadReport, Settings, VocabtoolError
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Manifest, read_commit
-from vocabtool.index.generation import Snapshot
+from vocabtool.index.generation import FolderSnapshot
 
 Vectors = NDArray[np.float32]
 FUSIONS: Final = get_args(get_type_hints(Settings)["fusion"])
@@ -72,10 +72,10 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
     return path
 
 
-def snapshot_of(index: Index) -> Snapshot:
+def snapshot_of(index: Index) -> FolderSnapshot:
     """The commit that an index in a folder reads."""
     snapshot = index.snapshot()
-    assert isinstance(snapshot, Snapshot)
+    assert isinstance(snapshot, FolderSnapshot)
     return snapshot
 
 

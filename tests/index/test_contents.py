@@ -40,9 +40,9 @@ from vocabtool.errors import (
 )
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Manifest
-from vocabtool.index.generation import Snapshot
-from vocabtool.index.maintenance import VerifyReport
-from vocabtool.index.maintenance import verify as verified
+from vocabtool.index.folder_store import verify as verified
+from vocabtool.index.generation import FolderSnapshot
+from vocabtool.index.store import VerifyReport
 from vocabtool.keywords.tantivy_index import TantivyReader
 
 
@@ -174,12 +174,12 @@ def test_verify_begins_again_where_a_writer_took_files_away(
     delete(index, ["d0"])
     other = Index.open(index.path)
 
-    def while_compacting(path: Path, snapshot: Snapshot, *more: Any) -> VerifyReport:
+    def while_compacting(path: Path, snapshot: FolderSnapshot, *more: Any) -> VerifyReport:
         if snapshot.commit.folder.name.endswith("0"):
             other.compact()
         return verified(path, snapshot, *more)
 
-    monkeypatch.setattr("vocabtool.index.maintenance.verify", while_compacting)
+    monkeypatch.setattr("vocabtool.index.folder_store.verify", while_compacting)
     assert (index.verify().documents, snapshot_of(index).commit.folder.name[-1]) == (4, "1")
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):

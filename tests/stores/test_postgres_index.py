@@ -25,9 +25,8 @@ from tests.cli.running import run
 from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.index.postgres.snapshot import PostgresSnapshot
 from vocabtool.keywords.bm25 import Term
-from vocabtool.stores.index import PostgresIndex
-from vocabtool.stores.reader import PostgresStore
 
 DIM: Final = 4
 COUNT: Final = 40  # more than an export fetches at first
@@ -43,7 +42,7 @@ def database(
     import psycopg
 
     monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("vocabtool.stores.database.secrets.randbelow", lambda most: 0)
+    monkeypatch.setattr("vocabtool.index.postgres.database.secrets.randbelow", lambda most: 0)
     with psycopg.connect(postgres_server.new_database(), autocommit=True) as connection:
         connection.execute("CREATE EXTENSION vector")
         yield connection
@@ -73,7 +72,7 @@ def test_reads_while_others_delete(
     index: Index, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who asks for a document is told what is there now, not that it changed meanwhile."""
-    other, real = Index.open(address), (PostgresStore.fetch_documents, PostgresStore.take)
+    other, real = Index.open(address), (PostgresSnapshot.fetch_documents, PostgresSnapshot.take)
     left = ["d01", "d03", "d05", "d07"]
 
     def deletes_first(self: Any, which: int, rows: Any) -> Any:
@@ -82,7 +81,7 @@ def test_reads_while_others_delete(
         return real[which](self, rows)
 
     for which, name in enumerate(("fetch_documents", "take")):
-        monkeypatch.setattr(PostgresStore, name, partialmethod(deletes_first, which))
+        monkeypatch.setattr(PostgresSnapshot, name, partialmethod(deletes_first, which))
     assert index.get("d01") is None
     assert index.get_many(["d02", "d03"]) == {"d02": Document("d02", TEXTS["d02"])}
     assert {*index.vectors(["d04", "d05"])} == {"d04"}
@@ -214,7 +213,9 @@ def test_a_replacement_whose_vectors_cannot_be_indexed(
     def fails(*_: Any, **__: Any) -> None:
         raise VocabtoolError("no space")
 
-    monkeypatch.setattr("vocabtool.stores.writer.PostgresWriter._index_vectors", fails)
+    monkeypatch.setattr(
+        "vocabtool.index.postgres.transaction.PostgresTransaction._index_vectors", fails
+    )
     done = replace_by_two(tmp_path, address)
     assert "All documents are committed" in str(done.exception)
     monkeypatch.undo()
@@ -235,7 +236,6 @@ def test_two_replacements(index: Index, address: str) -> None:
 
 def test_the_index_of_another_is_not_removed(index: Index, address: str) -> None:
     """Who has an index that was replaced is told so."""
-    assert isinstance(index, PostgresIndex)
     put(Index.create(address, dim=DIM, force=True), [Document("new", "amber")])
     with pytest.raises(VocabtoolError, match="removed or replaced: open it again"):
         index.remove()
@@ -251,7 +251,6 @@ def test_a_new_index_is_removed_only_while_it_is_empty(
         patched.setenv("VOCABTOOL_CACHE", str(tmp_path / "file"))
         Index.create(address, dim=DIM)
     index = Index.create(address, dim=DIM)
-    assert isinstance(index, PostgresIndex)
     with ThreadPoolExecutor(1) as pool:
         with Index.open(address).writer() as writer:
             removed = pool.submit(index.remove, if_empty=True)  # waits for this writer
@@ -260,7 +259,6 @@ def test_a_new_index_is_removed_only_while_it_is_empty(
     assert [*Index.open(address).ids()] == ["new"]
     empty = Index.open(address)
     empty.delete(["new"])
-    assert isinstance(empty, PostgresIndex)
     empty.remove(if_empty=True)
     with pytest.raises(NotFound):
         Index.open(address)
@@ -271,7 +269,9 @@ def test_an_index_that_was_dropped_with_its_schema_and_made_again(
 ) -> None:
     """Whoever has the old one open is told so by every method."""
     database.execute("DROP SCHEMA vocabtool CASCADE")
-    monkeypatch.setattr("vocabtool.stores.database.secrets.randbelow", lambda most: most - 1)
+    monkeypatch.setattr(
+        "vocabtool.index.postgres.database.secrets.randbelow", lambda most: most - 1
+    )
     put(Index.create(address, dim=DIM), [Document("d01", "amber")])
     work: tuple[Callable[[], object], ...] = (
         *(lambda: index.get("d01"), lambda: index.search("amber"), index.refresh),
@@ -360,8 +360,8 @@ def test_a_long_transaction_stops_nobody(
     index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
-    monkeypatch.setattr("vocabtool.stores.database.TABLE_WAIT", "50ms")
-    monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 2)
+    monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_WAIT", "50ms")
+    monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_TRIES", 2)
     more = [Document("new", "birch", {"year": 1})]
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
@@ -369,7 +369,7 @@ def test_a_long_transaction_stops_nobody(
             index.remove()  # type: ignore[attr-defined] # only in PostgreSQL
         with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
             put(index, more)
-        monkeypatch.setattr("vocabtool.stores.database.TABLE_TRIES", 1_000)
+        monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_TRIES", 1_000)
         writing = threading.Thread(target=put, args=(Index.open(address), more))
         writing.start()
         for number in range(10):

@@ -21,7 +21,7 @@ from tests.builders.postgres_server import PostgresServer, running_server
 from tests.builders.postgres_store import new_index, texts_in
 from tests.conftest import ROOT
 from vocabtool import VocabtoolError
-from vocabtool.stores.database import Connections
+from vocabtool.index.postgres.database import Connections
 
 WAIT = 120.0  # seconds for what takes one or two
 

@@ -20,10 +20,10 @@ from tests.builders.postgres_store import (
 )
 from vocabtool import Document, VocabtoolError
 from vocabtool.errors import FolderInUse
-from vocabtool.stores import database as schema
-from vocabtool.stores.database import Connections
-from vocabtool.stores.index import recount
-from vocabtool.stores.writer import PostgresWriter
+from vocabtool.index.postgres import database as schema
+from vocabtool.index.postgres.database import Connections
+from vocabtool.index.postgres.store import recount
+from vocabtool.index.postgres.transaction import PostgresTransaction
 
 HOSTILE = (
     *("'; DROP SCHEMA vocabtool CASCADE; --", '"', "\\", "%s", "{documents}", "$1"),
@@ -103,7 +103,7 @@ def test_one_writer_at_a_time(
         with pytest.raises(FolderInUse, match=r"another process writes .* within 0.1 seconds"):
             open_writer(connections)
     put(one, [Document("a", "from one", {"x": 1})])
-    others: list[PostgresWriter] = []
+    others: list[PostgresTransaction] = []
     waiting = threading.Thread(target=lambda: others.append(open_writer(connections)))
     waiting.start()
     commit(one)
@@ -145,7 +145,7 @@ def test_a_lost_commit(
 
 def test_more_than_the_buffer(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flushed changes are committed with the others, or not at all."""
-    monkeypatch.setattr("vocabtool.stores.writer.BUFFER_BYTES", 10_000)
+    monkeypatch.setattr("vocabtool.index.postgres.transaction.BUFFER_BYTES", 10_000)
     changes = open_writer(connections)
     for turn in range(5):
         put(changes, [Document(f"d{at}", f"turn{turn}") for at in range(20)])

@@ -243,14 +243,15 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    from vocabtool.index.folder import index_class, is_address
+    from vocabtool.index.index import store_class
+    from vocabtool.index.postgres.store import PostgresStore
 
-    if not is_address(address):
+    if store_class(address) is not PostgresStore:
         raise click.UsageError(
             f"--whole-index needs the address of an index, got the folder {address}; remove the "
             "folder instead"
         )
-    for what, documents in index_class(address).remove_at(address, dry_run=dry_run):
+    for what, documents in PostgresStore.remove_at(address, dry_run=dry_run):
         count = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
         tell(f"{what} {'would be ' * dry_run}removed{count}")
     return 0

@@ -143,7 +143,8 @@ def index_command(
         else:
             given |= {**shape, "notify": None if quiet else tell}
             index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
-            stack.enter_context(_removed_if_useless(index))
+            if not isinstance(build, Path):
+                stack.enter_context(_removed_if_useless(index))
         kinds, count = index.manifest.fields, len(index)
         lost = [name for name in kinds if name not in read.kept_fields]
         if existing == "update" and lost and shards_in(files) is None:
@@ -333,20 +334,17 @@ def _removed_if_useless(index: Index) -> Iterator[None]:
 
     A completely loaded replacement is not removed, but replaces the old index.
     """
-    from vocabtool.stores.index import PostgresIndex
-
     try:
         yield
     except BaseException as error:
-        if isinstance(index, PostgresIndex):
-            with suppress(VocabtoolError):
-                index.refresh()
-                load = index.manifest.load
-                is_loaded = load is not None and load.finished
-                if isinstance(error, VocabtoolError) and index.is_build and is_loaded:
-                    index.put_in_place()
-                else:
-                    index.remove(if_empty=not index.is_build)
+        with suppress(VocabtoolError):
+            index.refresh()
+            load = index.manifest.load
+            is_loaded = load is not None and load.finished
+            if isinstance(error, VocabtoolError) and index.is_build and is_loaded:
+                index.put_in_place()
+            else:
+                index.remove(if_empty=not index.is_build)
         raise
 
 
@@ -399,7 +397,7 @@ def _show(
 def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
     from vocabtool.index.folder import is_address, read_manifest
-    from vocabtool.index.maintenance import compact
+    from vocabtool.index.folder_store import compact
 
     with output.progress_bar(False) as progress:
         if is_address(folder):

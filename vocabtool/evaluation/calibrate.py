@@ -45,8 +45,8 @@ from vocabtool.search.store import Store
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
+    from vocabtool.index.store import Progress, Snapshot
 
 Kind = Literal["title", "hard"]
 

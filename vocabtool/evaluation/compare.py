@@ -30,8 +30,8 @@ from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
 
 if TYPE_CHECKING:
-    from vocabtool.index.generation import Progress, Snapshot
     from vocabtool.index.index import Index
+    from vocabtool.index.store import Progress, Snapshot
 
 Kind = Literal["ordinary", "unknown"]
 Measure = Literal["ndcg@10", "recall@100", "mrr@10"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,11 +16,8 @@ from pyarrow import parquet
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import VocabtoolError
-from vocabtool.index.database import JOURNALS, NAME
 from vocabtool.index.documents import ID, TEXT
-from vocabtool.index.folder import CODE_FILE, KEYWORDS, MODEL_FILE, VECTORS
-from vocabtool.index.generation import Progress, Snapshot
+from vocabtool.index.store import DocumentsChanged, Progress, Snapshot
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits import TYPES
 from vocabtool.search.settings import Calibration
@@ -36,14 +32,9 @@ BLOCK_BYTES: Final = 4 << 20  # target size of the texts that are in memory at o
 BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
 VECTOR: Final = "vector"  # the column of an exported vector
 MOST_FREQUENT: Final = 5  # values of a field
-OF_FILES: Final = {VECTORS: "vectors", **dict.fromkeys((NAME, *JOURNALS), "documents")}
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 
 Fetched = TypeVar("Fetched")
-
-
-class DocumentsChanged(VocabtoolError):
-    """A document was deleted between two steps of a search: search again."""
 
 
 def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
@@ -277,25 +268,6 @@ def stats(
             for each in (counted.commonest(MOST_FREQUENT) if counted is not None else ())
         ),
     )
-
-
-def sizes(path: Path, generation: Path) -> dict[str, int]:
-    """Return the bytes on disk by purpose, such as ``vectors``."""
-    sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
-    for file in path.rglob("*"):
-        purpose = "other"
-        if file.parent == generation / KEYWORDS:
-            purpose = "keywords"
-        elif file.parent == path and MODEL_FILE.fullmatch(file.name):
-            purpose = "model"
-        elif file.parent == generation and CODE_FILE.fullmatch(file.name):
-            purpose = "codes"
-        elif file.parent == generation:
-            purpose = OF_FILES.get(file.name, "other")
-        with suppress(OSError):
-            if not file.is_dir() and file.name != JOURNALS[1]:
-                sizes[purpose] += file.stat().st_size
-    return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
 
 
 def count_unknown(

@@ -27,10 +27,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from glob import escape, has_magic
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, UnsupportedFormat, reading
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
 from vocabtool.index.database import NAME, Database
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.search.settings import Calibration
@@ -410,19 +409,6 @@ def is_address(path: str | os.PathLike[str]) -> bool:
     return (
         isinstance(path, str) and ADDRESS.match(path) is not None and not os.path.exists(path)  # noqa: PTH110 - accepts any length
     )
-
-
-def index_class(address: str) -> Any:
-    """Import and return :class:`PostgresIndex`; raise :class:`UnsupportedFormat` if it cannot help.
-
-    By its name, because ``vocabtool.stores`` imports this package.
-    """
-    scheme = address.partition("://")[0].lower()
-    if scheme not in ("postgresql", "postgres"):
-        raise UnsupportedFormat(
-            f"an address begins with postgresql://, got {scheme[:50]!r}; a folder needs its path"
-        )
-    return import_module("vocabtool.stores.index").PostgresIndex
 
 
 def home(path: Path) -> Path:

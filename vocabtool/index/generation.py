@@ -1,4 +1,4 @@
-"""The files of a generation: ``Snapshot`` reads one commit, ``FolderWriter`` appends rows.
+"""The files of a generation: a snapshot reads one commit, a transaction appends rows.
 
 If enough rows are new, a commit also builds codes (compressed vectors) for approximate search.
 """
@@ -41,6 +41,7 @@ from vocabtool.index.folder import (
 )
 from vocabtool.index.model import CANDIDATES, Canaries, CommitFacts, IndexModel, spread
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
+from vocabtool.index.store import Progress
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
@@ -66,17 +67,14 @@ OUTGROWN: Final = 4  # codes are rebuilt when the rows are this many times those
 # write and to search than three.
 KEYWORD_MEMORY: Final = 512 << 20
 
-Progress = Callable[[str, float], None]
 Result = TypeVar("Result")
 
 
-class Snapshot(CommitFacts, MaskStore):
+class FolderSnapshot(CommitFacts, MaskStore):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
-    A :class:`~vocabtool.stores.reader.PostgresStore` has the same methods.
-
     ``rows``: number of rows, including deleted rows. ``live``: a mask of the rows that are not
-    deleted, shape (rows,). ``number``: the number of the generation.
+    deleted, shape (rows,).
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class Snapshot(CommitFacts, MaskStore):
         commit: Commit,
         model: IndexModel,
         cutter: Cutter,
-        earlier: Snapshot | None = None,
+        earlier: FolderSnapshot | None = None,
     ) -> None:
         self.commit = commit
         self.manifest = manifest = commit.manifest
@@ -130,7 +128,6 @@ class Snapshot(CommitFacts, MaskStore):
         return satisfied
 
     def rows_in_order(self, where: str | None = None) -> Rows:
-        """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""
         return np.flatnonzero(self.live if where is None else self.where(Where.of(where)))
 
     def canaries(self) -> Canaries:
@@ -141,10 +138,6 @@ class Snapshot(CommitFacts, MaskStore):
         return int(self.commit.folder.name.rpartition("-")[2])
 
     def value_facts(self, name: str, limit: int) -> tuple[int, ValueCounts]:
-        """Return how many documents have the kept field ``name``, and its most frequent values.
-
-        A list counts as one value: its JSON text. Each returned value is in at least two documents.
-        """
         kind, value = self.fields[name], column(self.fields, name)
         gone = json.dumps(np.flatnonzero(~self.live).tolist())
         counts = (
@@ -184,7 +177,6 @@ class Snapshot(CommitFacts, MaskStore):
         return {name: self.column(name).count(rows, limit) for name in names}
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        """Return (row, [text, value of each kept field]) for each id that exists."""
         kinds = self.manifest.fields
         there = "".join(f", field_{at}" for at in range(len(kinds)))
         statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
@@ -194,7 +186,6 @@ class Snapshot(CommitFacts, MaskStore):
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
-        """For each text, return a row that has this text and comes from a file, or -1."""
         hashes, database = [*map(text_hash, texts)], self.commit.database
         rows = dict(
             database.select(
@@ -212,7 +203,6 @@ class Snapshot(CommitFacts, MaskStore):
         return found
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Ids must be valid UTF-8."""
         found = self.commit.database.rows_of(ids)
         return {
             id_: row
@@ -224,17 +214,17 @@ class Snapshot(CommitFacts, MaskStore):
 
 def open_snapshot(
     path: Path,
-    earlier: Snapshot | None = None,
+    earlier: FolderSnapshot | None = None,
     given: Model | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Snapshot:
+) -> FolderSnapshot:
     """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
     ``given``, ``options``: the model that the caller passed, and its options. Raises
     :class:`NotFound` and :class:`InvalidFile`.
     """
 
-    def open_commit(commit: Commit) -> Snapshot:
+    def open_commit(commit: Commit) -> FolderSnapshot:
         cutter = earlier.cutter if earlier is not None else None
         if cutter is None or cutter.fingerprint != commit.manifest.configuration.cutter:
             cutter = cutter_of(str(path), commit.manifest.configuration)
@@ -243,7 +233,7 @@ def open_snapshot(
         else:
             among = partial(canaries_of, commit)
             model = IndexModel(path, commit.manifest, among, given, options)
-        return Snapshot(path, commit, model, cutter, earlier)
+        return FolderSnapshot(path, commit, model, cutter, earlier)
 
     return read_again(path, open_commit, None if earlier is None else earlier.commit)
 
@@ -350,15 +340,11 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
     return replace(manifest, code_files={file.name: written})
 
 
-class FolderWriter:
+class FolderTransaction:
     """Appends rows to a generation, and marks deleted rows in a bitmap.
 
     It first removes the uncommitted rows of an earlier writer. A folder has one writer at a time.
     Readers see changes only after a commit.
-
-    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
-    - ``rows``: number of rows, committed or not.
-    - ``searched_fields``: as in the manifest; may be set while there are no rows.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
@@ -389,7 +375,7 @@ class FolderWriter:
             self._opened = opened.pop_all()
 
     @classmethod
-    def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> FolderWriter:
+    def create(cls, folder: Path, manifest: Manifest, cutter: Cutter) -> FolderTransaction:
         """Create the files of a new generation, with the settings of ``manifest``, without rows."""
         empty = replace(manifest, rows=0, deleted=0, words=0, vectors=FileFacts())
         empty = replace(empty, codes=None, coded=0, code_files={}, keywords={}, chance=None)
@@ -397,7 +383,6 @@ class FolderWriter:
         return cls(folder, empty, np.zeros(0, np.bool_), cutter)
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Uncommitted changes count too."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -406,18 +391,7 @@ class FolderWriter:
             if row >= known or not self._is_deleted[row]
         }
 
-    def append(
-        self,
-        batch: Batch,
-        vectors: Vectors,
-        sources: Sequence[int],
-    ) -> None:
-        """Add documents with their vectors.
-
-        ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
-        ``sources``: for each document, the number of its FILE. Raises ``ValueError`` for vectors
-        that cannot be stored; after this error, do not add more rows.
-        """
+    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
         count = len(self._kinds)
         columns = []
         for name, values in batch.columns.items():
@@ -484,11 +458,9 @@ class FolderWriter:
         self._is_deleted[rows] = True
 
     def set_source(self, rows: Rows, source: int) -> bool:
-        """Record that rows are from the FILE number ``source``; return whether a row changed."""
         return self.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the rows of the FILEs with these ``numbers``, without those of this writer."""
         statement = "SELECT row FROM fields WHERE source = ?"
         found = [self.database.fetch_rows(statement, (number,)) for number in numbers]
         rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
@@ -497,7 +469,6 @@ class FolderWriter:
         return was_there
 
     def register_sources(self, sources: Sequence[Source]) -> None:
-        """Record ``sources`` as the FILEs of the index, in the next commit."""
         self.manifest = replace(self.manifest, sources=(*sources,))
 
     def canaries(self) -> Canaries:
@@ -507,14 +478,9 @@ class FolderWriter:
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
         return np.concatenate([self._is_deleted, new])
 
-    def commit_changes(
+    def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far.
-
-        - ``manifest``: the manifest to commit; its numbers and checksums are updated.
-        - ``codes``: whether approximate search may be built, which may take long.
-        """
         self._is_deleted = self._all_deleted()
         self._vectors.flush()
         os.fsync(self._vectors.fileno())

@@ -1,29 +1,26 @@
-"""A searchable folder: the public ``Index``.
+"""The public ``Index``: documents that can be searched.
 
-``folder.py`` describes the files, ``writer.py`` changes them, ``search/`` ranks.
+``folder_store.py`` and ``postgres/`` keep them, ``writer.py`` changes them, ``search/`` ranks.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from itertools import compress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import Any, Final, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import (
     COMMIT_ROWS,
-    EXACT_BELOW,
     RECALL,
     Language,
     Metric,
@@ -38,21 +35,15 @@ from vocabtool.embedding.embed import sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import NotFound, VocabtoolError, reading
-from vocabtool.index import contents, folder, maintenance
+from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
+from vocabtool.index import contents, folder_store
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.folder import Commit, Configuration, Manifest, index_class, is_address
-from vocabtool.index.generation import (
-    FolderWriter,
-    Progress,
-    Snapshot,
-    open_snapshot,
-    read_again,
-)
+from vocabtool.index.folder import Configuration, Manifest, home, is_address
+from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
-from vocabtool.index.maintenance import VerifyReport
-from vocabtool.index.model import open_model, vocabulary_alone
+from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
+from vocabtool.index.store import DocumentsChanged, Progress, Snapshot, Store, VerifyReport
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -61,12 +52,14 @@ from vocabtool.search.search import find_similar, search
 from vocabtool.search.settings import Calibration, SearchArguments, Settings
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
-from vocabtool.system.own_files import lock_folder, telling_full_disk
 from vocabtool.tokenization.words import GivenWords
+
+if TYPE_CHECKING:
+    from vocabtool.index.postgres.store import PostgresStore
 
 OPTIONS: Final = tuple(field.name for field in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
-AS_COMMITTED: Final = "nothing was changed since the last commit"
+TRIES: Final = 5  # to read documents that others delete meanwhile
 NO_VECTORS: Final = (
     "no --model: queries are searched by their words only. To search by vectors too, pass the "
     "vector of the query (search --vector FILE) or the model that made the vectors (search --model)"
@@ -75,6 +68,8 @@ NO_VECTORS: Final = (
 NO_STOP_WORDS: Final = (
     "no list of stop words for {language}: every word of a query is searched, however common it is"
 )
+
+Result = TypeVar("Result")
 
 
 class Index:
@@ -85,19 +80,17 @@ class Index:
     even if other threads call :meth:`refresh` or change the index. Only one thread of one process
     can write at a time; in any other thread, :meth:`writer` raises :class:`FolderInUse`.
 
-    - ``path``: the folder of the index.
+    - ``path``: the folder of the index; of an index in an engine, a folder in the user's cache with
+      copies of the model's files.
     - ``name``: the name of the index in messages: its folder, or its address without secrets.
     - ``notes``: messages to show whenever the index is opened, such as a recall that is too low.
     """
 
-    def __init__(
-        self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
-    ) -> None:
-        self.path, self.name = path, str(path)
-        self.notes: tuple[str, ...] = ()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.path, self.name, self.notes = store.path, store.name, store.notes
         self._refreshing = Lock()
-        self._snapshot: Snapshot = open_snapshot(path, None, model, options)
-        self._model = self._snapshot.model
+        self._snapshot = store.snapshot
 
     def __repr__(self) -> str:
         return f"<Index {self.name!r}: {plural(len(self), 'document', 'documents')}>"
@@ -171,20 +164,17 @@ class Index:
         else:
             opened = vocabulary_alone(vocabulary, rule)
         encoder, words, weights = opened.encoder, opened.words, opened.weights
+        kind = store_class(path)
         size = dim if encoder is None else encoder.dim
         assert size is not None  # noqa: S101 - without a model it is given
-        cutter = Cutter(language)
-        if exact_below is None:
-            in_folder = not is_address(path)
-            exact_below = EXACT_BELOW if in_folder else index_class(str(path)).exact_below
         configuration = Configuration(
             dim=size,
             metric=metric,
             dtype=dtype,
             language=language,
-            cutter=cutter.fingerprint,
+            cutter=Cutter(language).fingerprint,
             recall=float(recall),
-            exact_below=exact_below,
+            exact_below=kind.exact_below if exact_below is None else exact_below,
             model=opened.model,
             kind=encoder.kind if encoder is not None else None,
             options=opened.options,
@@ -195,44 +185,9 @@ class Index:
             rule=opened.rule,
             weights=weights.fingerprint if weights is not None else None,
         )
-        if is_address(path):
-            manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration)
-            made: Index = index_class(str(path)).create_in(
-                str(path), manifest, opened, replaces=force
-            )
-            return made.put_in_place() if force and in_place else made
-        where = Path(path)
-        replaces = force and folder.is_index(where)
-        if replaces:
-            folder.refuse_others(where, allow_index=True)
-            where = folder.build_folder(where, uuid.uuid4().hex)
-        folder.refuse_others(where)
-        is_new = not where.exists()
-        with telling_full_disk(where):
-            with reading(str(where)):
-                where.mkdir(parents=True, exist_ok=True)
-            try:
-                with lock_folder(where):
-                    folder.refuse_others(where)
-                    manifest = Manifest(
-                        index=uuid.uuid4().hex,
-                        configuration=configuration,
-                        model_files=opened.save(where),
-                    )
-                    part, final = folder.new_generation(where)
-                    files = FolderWriter.create(part, manifest, cutter)
-                    try:
-                        files.commit_changes(manifest)
-                    finally:
-                        files.close()
-                    folder.make_current(part, final)
-            except BaseException:
-                if is_new:
-                    shutil.rmtree(where, ignore_errors=True)
-                raise
-        # So that neither the model nor the vocabulary is opened twice.
-        index = cls(where, encoder, {"vocabulary": words if vocabulary is not None else None})
-        return index.put_in_place() if replaces and in_place else index
+        given_words = words if vocabulary is not None else None
+        index = cls(kind.create(path, configuration, opened, given_words, replaces=force))
+        return index.put_in_place() if index.is_build and in_place else index
 
     @classmethod
     def create_for(
@@ -256,7 +211,7 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
-        outside = folder.home(Path(path))  # an address is no folder that a FILE could be in
+        outside = home(Path(path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
         texts, dim, tell = None, None, notify or (lambda note: None)
         if model is None:
@@ -308,10 +263,7 @@ class Index:
         model raises :class:`OtherModel` if it did not make the vectors. A ``vocabulary`` that is
         not that of the index is refused at once.
         """
-        if "://" in str(path) and is_address(path):
-            index: Index = index_class(str(path)).open_at(str(path), model, options)
-        else:
-            index = cls(Path(path), model, options)
+        index = cls(store_class(path).open(path, model, options))
         if options.get("vocabulary") is not None:
             _ = index.snapshot().known_words  # another vocabulary is refused at once
         return index
@@ -327,7 +279,7 @@ class Index:
 
         The object cannot be used afterwards. Garbage collection also closes it.
         """
-        self._snapshot.commit.database.close()
+        self._store.close()
 
     def __len__(self) -> int:
         return self._snapshot.manifest.live
@@ -351,12 +303,12 @@ class Index:
 
         ``None`` if the vectors are your own and no model was passed.
         """
-        return self._model.encoder
+        return self._snapshot.model.encoder
 
     @property
     def can_encode(self) -> bool:
         """Whether the index has a model that can encode queries."""
-        return self._model.can_encode
+        return self._snapshot.model.can_encode
 
     @property
     def calibration(self) -> Calibration | None:
@@ -388,12 +340,15 @@ class Index:
     @check_arguments
     def get_many(self, ids: Iterable[str]) -> dict[str, Document]:
         """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
-        snapshot = self._snapshot
-        asked = [*map(id_in_utf8, ids)]
-        rows = snapshot.rows_of(asked)
-        there = [id_ for id_ in dict.fromkeys(asked) if id_ in rows]
-        found = snapshot.documents.fetch_documents(np.array([rows[id_] for id_ in there], np.int64))
-        return dict(zip(there, found, strict=True))
+        wanted = [*dict.fromkeys(map(id_in_utf8, ids))]
+
+        def read(snapshot: Snapshot) -> dict[str, Document]:
+            by_id = snapshot.rows_of(wanted)
+            known = [id_ for id_ in wanted if id_ in by_id]
+            rows = np.array([by_id[id_] for id_ in known], np.int64)
+            return dict(zip(known, snapshot.documents.fetch_documents(rows), strict=True))
+
+        return self._read(read)
 
     @check_arguments
     def ids(self, where: str | None = None) -> Iterator[str]:
@@ -423,9 +378,14 @@ class Index:
         Each vector is float32, shape (dim,). For ``cosine`` it has length 1. A document without a
         vector has zeros.
         """
-        rows = self._snapshot.rows_of([*map(id_in_utf8, ids)])
-        found = self._snapshot.vectors.take(np.array([*rows.values()], np.int64))
-        return dict(zip(rows, found, strict=True))
+        wanted = [*map(id_in_utf8, ids)]
+
+        def read(snapshot: Snapshot) -> dict[str, Vectors]:
+            by_id = snapshot.rows_of(wanted)
+            rows = np.array([*by_id.values()], np.int64)
+            return dict(zip(by_id, snapshot.vectors.take(rows), strict=True))
+
+        return self._read(read)
 
     def stats(self, *, unknown: bool = False, progress: Progress | None = None) -> IndexStats:
         """Return what the index contains: documents, values of fields, and sizes of files.
@@ -434,10 +394,7 @@ class Index:
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
         with self._snapshot.at_one_commit() as held:
-            return contents.stats(held, self._sizes(), unknown=unknown, progress=progress)
-
-    def _sizes(self) -> dict[str, int]:
-        return contents.sizes(self.path, self._snapshot.commit.folder)
+            return contents.stats(held, self._store.sizes(), unknown=unknown, progress=progress)
 
     def export(
         self,
@@ -474,14 +431,14 @@ class Index:
         Raises :class:`FolderNotEmpty` if ``new`` exists, :class:`InvalidFile` if the index is
         damaged, and :class:`FolderInUse` if a process is writing to the index or to the copy.
         """
-        if is_address(new) or not isinstance(self._snapshot, Snapshot):
+        if is_address(new) or is_address(self.name):
             raise VocabtoolError(
                 f"{self.name}: copy works only from a folder to a folder. From or to an address, "
                 "use `vocabtool export DIR --vectors -o FILE`, which prints the command to index "
                 "this file"
             )
-        self._last()  # raises if the index was replaced
-        maintenance.copy(self.path, Path(new), progress)
+        self.refresh()
+        folder_store.copy(self.path, Path(new), progress)
         return Index.open(new)
 
     @check_arguments
@@ -512,7 +469,8 @@ class Index:
             return len(self._snapshot.rows_of([*asked]))
         with self.writer() as writer:
             if where is not None:
-                last = self._newest()
+                self.refresh()
+                last = self._snapshot
                 rows = last.rows_in_order(where)
                 if len(rows) > MAX_REMOVED * last.manifest.live and not force:
                     raise VocabtoolError(
@@ -526,10 +484,10 @@ class Index:
     def refresh(self) -> bool:
         """Switch to the last commit; return whether it is newer than the commit read before."""
         with self._refreshing:  # else the slower of two threads might put back an earlier commit
-            if self._last().manifest.commit == self.manifest.commit:
-                return False
-            self._snapshot = self._newest()
-            return True
+            before = self.manifest.commit
+            self._store.refresh()
+            self._snapshot = self._store.snapshot
+            return self.manifest.commit != before
 
     @contextmanager
     def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
@@ -543,18 +501,10 @@ class Index:
         Raises :class:`FolderInUse` if another process or thread is writing, and :class:`NoSpace`
         if the disk is full: what was committed before stays.
         """
-        with telling_full_disk(self.path, AS_COMMITTED), lock_folder(self.path):
-            commit = self._last()
-            folder.recover(self.path, commit)
-            files = FolderWriter(
-                commit.folder, commit.manifest, commit.is_deleted, self._snapshot.cutter
-            )
-            writer = Writer(self.name, files, self._model, progress)
-            try:
-                yield writer
-                writer.commit()
-            finally:
-                writer.close()
+        with self._store.begin() as transaction:
+            writer = Writer(self.name, transaction, self._snapshot.model, progress)
+            yield writer
+            writer.commit()
         self.refresh()
 
     def load(
@@ -597,7 +547,8 @@ class Index:
             vectors=vectors,
         )
         with self.writer(progress) as writer:
-            return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
+            self.refresh()
+            return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 
     def update(
         self,
@@ -639,7 +590,8 @@ class Index:
             vectors=vectors,
         )
         with self.writer(progress) as writer:
-            return Loader(self.name, self.path, self._newest(), writer, request, progress).run()
+            self.refresh()
+            return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 
     @check_arguments
     def search(
@@ -675,7 +627,9 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        return self._search(self._snapshot, [text], vector, 1, options)[0]
+        return self._read(
+            lambda snapshot: self._search(snapshot, [text], vector, 1, options)
+        )[0]
 
     @check_arguments
     def search_many(
@@ -692,10 +646,11 @@ class Index:
         core), all in the same commit. Raises the errors of :meth:`search`, and ``ValueError`` if
         ``texts`` is a single string.
         """
-        snapshot = self._snapshot
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
-        return self._search(snapshot, texts, vectors, threads, options)
+        return self._read(
+            lambda snapshot: self._search(snapshot, texts, vectors, threads, options)
+        )
 
     def _search(
         self,
@@ -722,8 +677,8 @@ class Index:
             if made.shape != (len(texts), held.dim):
                 wanted = f"shape ({len(texts)}, {held.dim})"
                 raise ValueError(f"vectors must have {wanted}, got {made.shape}")
-        elif texts != [None] and settings.fusion != "keyword" and self._model.can_encode:
-            encoder = self._model.encoder
+        elif texts != [None] and settings.fusion != "keyword" and snapshot.model.can_encode:
+            encoder = snapshot.model.encoder
             assert encoder is not None  # noqa: S101 - it can encode
             read = [understand(snapshot, text or "", settings.literal) for text in texts]
             has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
@@ -764,28 +719,38 @@ class Index:
         :mod:`vocabtool.search.search`. Raises :class:`NotFound` if no document has this id, and
         the errors of :meth:`search`.
         """
-        snapshot = self._snapshot
-        rows = [*snapshot.rows_of([id_in_utf8(id_)]).values()]
-        if not rows:
-            raise NotFound(f"{self.name}: no document has the id {id_!r}")
-        held = snapshot.manifest.calibration
-        return find_similar(
-            snapshot,
-            rows[0],
-            snapshot.mean_length,
-            k=k,
-            a=None if held is None else held.a,
-            where=where,
-            explain=explain,
-        )
+
+        def read(snapshot: Snapshot) -> Hits:
+            rows = [*snapshot.rows_of([id_in_utf8(id_)]).values()]
+            if not rows:
+                raise NotFound(f"{self.name}: no document has the id {id_!r}")
+            calibration = snapshot.manifest.calibration
+            return find_similar(
+                snapshot,
+                rows[0],
+                snapshot.mean_length,
+                k=k,
+                a=None if calibration is None else calibration.a,
+                where=where,
+                explain=explain,
+            )
+
+        return self._read(read)
+
+    def _read(self, read: Callable[[Snapshot], Result]) -> Result:
+        """Call ``read``, and again if another process deletes the documents that it reads."""
+        for _ in range(TRIES - 1):
+            with suppress(DocumentsChanged):
+                return read(self._snapshot)
+        return read(self._snapshot)
 
     def compact(self, progress: Progress | None = None) -> int:
         """Rewrite the index without deleted rows; return how many were removed.
 
+        In an engine, vacuum the tables and index the vectors again; there are no deleted rows.
         Raises :class:`FolderInUse` if another process is writing.
         """
-        self._last()  # raises if the index was replaced
-        removed = maintenance.compact(self.path, progress)
+        removed = self._store.compact(progress)
         self.refresh()
         return removed
 
@@ -797,38 +762,52 @@ class Index:
         makes different vectors than before.
         """
         encoder = self.encoder if model else None
-
-        def check(_: Commit) -> VerifyReport:
-            self.refresh()
-            return maintenance.verify(self.path, self._snapshot, progress, encoder)
-
-        return read_again(self.path, check, self._snapshot.commit)
+        report = self._store.verify(progress)
+        self.refresh()
+        if encoder is not None:
+            canaries, metric = self._snapshot.canaries(), self.configuration.metric
+            agreement = compare_canaries(self.name, canaries, encoder, metric)
+            report = replace(report, encoded=agreement)
+        return report
 
     @property
     def is_build(self) -> bool:
         """Whether :meth:`put_in_place` will replace another index by this one."""
-        return folder.home(self.path) != self.path
+        return self._store.is_build
 
     def put_in_place(self) -> Index:
-        """Replace the old index by this one, which was built in ``.new-…``; return it, reopened."""
-        given, vocabulary = self._model.encoder, self._model.vocabulary
-        self._snapshot.commit.database.close()
-        path = folder.put_in_place(self.path)
-        return Index(path, given, {"vocabulary": vocabulary})
+        """Replace the index that this one was built for; return the new index, reopened."""
+        return Index(self._store.put_in_place())
+
+    def remove(self, *, if_empty: bool = False) -> None:
+        """Remove the index with everything that belongs to it.
+
+        ``if_empty``: remove it only if nobody has added documents. Raises :class:`VocabtoolError`
+        if the index was replaced by another one.
+        """
+        self._store.remove(if_empty=if_empty)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of keyword search for all later searches; ``None`` removes it."""
         with self.writer() as writer:
             writer.store_calibration(calibration)
 
-    def _last(self) -> Commit:
-        newest = folder.read_commit(self.path, self._snapshot.commit)
-        if newest.manifest.index != self.manifest.index:
-            raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
-        return newest
 
-    def _newest(self) -> Snapshot:
-        return open_snapshot(self.path, self._snapshot)
+def store_class(path: str | Path) -> type[FolderStore] | type[PostgresStore]:
+    """Return what keeps the index with this path or address.
+
+    Raises :class:`UnsupportedFormat` for the address of an unknown engine.
+    """
+    if not is_address(path):
+        return FolderStore
+    scheme = str(path).partition("://")[0].lower()
+    if scheme not in ("postgresql", "postgres"):
+        raise UnsupportedFormat(
+            f"an address begins with postgresql://, got {scheme[:50]!r}; a folder needs its path"
+        )
+    from vocabtool.index.postgres.store import PostgresStore
+
+    return PostgresStore
 
 
 def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads

@@ -53,13 +53,12 @@ from vocabtool.errors import (
     VocabtoolError,
     reading,
 )
-from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, Source, home
-from vocabtool.index.generation import Snapshot
 from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.raw_vectors import as_stored, prepare
+from vocabtool.index.store import DocumentsChanged, Snapshot
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows, are_among
@@ -261,7 +260,7 @@ class Loader:
             self._start = self._read = last.documents if request.options is not None else 0
         elif last is not None and not last.finished and request.sources is not None:
             raise FolderNotEmpty(self._name, (HALF_DONE,))
-        self._writer.files.register_sources(self._sources)
+        self._writer.transaction.register_sources(self._sources)
         for part in self._parts:
             searched = part.options.searched_fields
             if part.shards is not None and searched:
@@ -284,7 +283,7 @@ class Loader:
         before, committed = writer.rows, self._read
         was_there = NO_ROWS
         if self._request.sync:
-            was_there = writer.files.rows_of_sources(in_scope(self._sources, self._parts))
+            was_there = writer.transaction.rows_of_sources(in_scope(self._sources, self._parts))
         for part in reversed(self._parts):  # the last document with an id counts: read it first
             done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
             if part.shards is not None:

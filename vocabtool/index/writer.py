@@ -1,7 +1,4 @@
-"""The public ``Writer``, which changes an index in one or more commits.
-
-It uses a ``FolderWriter``, or a ``PostgresWriter``, which has the same methods.
-"""
+"""The public ``Writer``, which changes an index in one or more commits."""
 
 from __future__ import annotations
 
@@ -32,9 +29,9 @@ from vocabtool.index.documents import (
     id_in_utf8,
 )
 from vocabtool.index.folder import Load, Manifest
-from vocabtool.index.generation import FolderWriter, Progress
 from vocabtool.index.model import IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.store import Progress, Transaction
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
@@ -52,11 +49,15 @@ class Writer:
     :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
-    - ``files``: the writer of the folder, or of the engine.
+    - ``transaction``: the changes, as the store writes them.
     """
 
     def __init__(
-        self, name: str, files: FolderWriter, model: IndexModel, progress: Progress | None = None
+        self,
+        name: str,
+        transaction: Transaction,
+        model: IndexModel,
+        progress: Progress | None = None,
     ) -> None:
         self.left_out = SkipCounter()
         self._name = name
@@ -67,17 +68,17 @@ class Writer:
         self._changed = False
         self._deletes = False  # by ids
         self._failed = False
-        self.files = files
+        self.transaction = transaction
 
     @property
     def manifest(self) -> Manifest:
         """The manifest of the last commit, with the FILEs registered after it."""
-        return self.files.manifest
+        return self.transaction.manifest
 
     @property
     def rows(self) -> int:
         """Number of rows, committed or not."""
-        return self.files.rows
+        return self.transaction.rows
 
     def add(
         self,
@@ -144,14 +145,14 @@ class Writer:
 
         ``ids``: in valid UTF-8.
         """
-        return self.files.find_existing(ids)
+        return self.transaction.find_existing(ids)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Set the fields that are joined into one text: see :class:`Manifest`.
 
         Raises :class:`VocabtoolError` if the index has rows with other fields or weights.
         """
-        held = self.files.searched_fields
+        held = self.transaction.searched_fields
         if {held, searched} == {(), PATH_FIRST}:
             searched = PATH_FIRST
         elif held != searched and self.rows:
@@ -161,16 +162,16 @@ class Writer:
                 f"{self._name}: the index searches {shown[0]}, not {shown[1]}. Use {given}, or "
                 "start over with --force, or name a new folder"
             )
-        self.files.searched_fields = searched
+        self.transaction.searched_fields = searched
 
     def delete_rows(self, rows: Rows) -> None:
         if len(rows):
-            self.files.delete(rows)
+            self.transaction.delete(rows)
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
         with self._all_or_nothing():
-            self._changed |= self.files.set_source(rows, source)
+            self._changed |= self.transaction.set_source(rows, source)
 
     def add_batch(
         self,
@@ -202,7 +203,7 @@ class Writer:
                 vectors, source = self.encoder().encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
             sources = [source] * len(batch)
-            self.files.append(batch, prepare(vectors, metric), sources)
+            self.transaction.append(batch, prepare(vectors, metric), sources)
             self._changed = True
 
     def encoder(self) -> Encoder:
@@ -221,7 +222,7 @@ class Writer:
         with self._lock:
             if not self._is_same_model:
                 metric = self.manifest.configuration.metric
-                compare_canaries(self._name, self.files.canaries(), encoder, metric)
+                compare_canaries(self._name, self.transaction.canaries(), encoder, metric)
                 self._is_same_model = True
         return encoder
 
@@ -265,14 +266,10 @@ class Writer:
             calibration = replace(calibration, documents=held.live, time=now)
         self._finish(replace(held, calibration=calibration), codes=False)
 
-    def close(self) -> None:
-        """Close the files; uncommitted changes are rolled back."""
-        self.files.close()
-
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
         with self._all_or_nothing():
             manifest = replace(manifest, commit=self.manifest.commit + 1)
-            self.files.commit_changes(manifest, codes=codes, progress=self._progress)
+            self.transaction.commit(manifest, codes=codes, progress=self._progress)
         self._changed = False
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:

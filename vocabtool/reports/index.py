@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
-    from vocabtool.index.maintenance import VerifyReport
+    from vocabtool.index.store import VerifyReport
 
 RATED: Final = 100  # documents; below, the time to start dominates the speed
 NAMES: Final = 10  # width of the names of facts, in characters

@@ -1,7 +1,7 @@
 """The interface of a store: one commit of an index, in a folder or an engine.
 
-``Snapshot`` in ``index/generation.py`` implements the interface for folders, and ``stores/`` for
-engines. Several threads may use a store at the same time.
+``index/generation.py`` implements the interface for folders, and ``index/postgres/`` for
+PostgreSQL. Several threads may use a store at the same time.
 """
 
 from __future__ import annotations

@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound
-from vocabtool.index.contents import DocumentsChanged
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
 from vocabtool.index.model import CANDIDATES, Canaries, CommitFacts, IndexModel, spread
+from vocabtool.index.postgres import legs
+from vocabtool.index.postgres.conditions import sql_of, storable, value_of_column
+from vocabtool.index.postgres.database import GONE, Connections, key_of, one_commit, run
+from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.store import DocumentsChanged
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
 from vocabtool.search import store
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.stores import legs
-from vocabtool.stores.conditions import sql_of, storable, value_of_column
-from vocabtool.stores.database import GONE, Connections, key_of, one_commit, run
-from vocabtool.stores.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -45,11 +45,10 @@ Answers = list[tuple[Any, ...]]
 Result = TypeVar("Result")
 
 
-class PostgresStore(CommitFacts):
+class PostgresSnapshot(CommitFacts):
     """The newest commit of an index, to search it and to read its documents.
 
-    It has the methods of :class:`~vocabtool.index.generation.Snapshot`, but each call may read a
-    newer commit. Threads may share an object.
+    Each call may read a newer commit. Threads may share an object.
 
     - ``n``: the number of the index.
     - ``connection``: runs all statements. Its transaction must see only one commit. Default: the
@@ -76,7 +75,7 @@ class PostgresStore(CommitFacts):
         self.vector_sql = self._read(lambda opened: VectorSql.of(opened, n, configuration))
 
     @property
-    def keywords(self) -> PostgresStore:
+    def keywords(self) -> PostgresSnapshot:
         return self  # no reference to itself, which would keep its connections for long
 
     vectors = documents = keywords
@@ -108,13 +107,13 @@ class PostgresStore(CommitFacts):
         self.manifest = self._read(lambda given: self.connections.read_manifest(given, self.n))
 
     @contextmanager
-    def at_one_commit(self) -> Iterator[PostgresStore]:
+    def at_one_commit(self) -> Iterator[PostgresSnapshot]:
         with self.connections.connected() as connection, one_commit(connection):
             own = (self.connections, self.n, self.model, self.cutter)
-            yield PostgresStore(*own, connection=connection)
+            yield PostgresSnapshot(*own, connection=connection)
 
     def canaries(self) -> Canaries:
-        return self._read(lambda given: canaries_of(given, self.n, self.manifest))
+        return self._read(lambda opened: canaries_of(opened, self.n, self.manifest))
 
     # What is known of the commit
 
@@ -449,3 +448,10 @@ def canaries_of(connection: Connection, n: int, manifest: Manifest) -> Canaries:
     rows = run(connection, statement, wanted, binary=True).fetchall()
     vectors = legs.from_bytes([sent for *_, sent in rows], manifest.configuration.dim)
     return Canaries([id_ for _, id_, *_ in rows], [text for *_, text, _ in rows], vectors)
+
+
+def read_canaries(connections: Connections, n: int) -> Canaries:
+    """Return the canaries of the newest commit."""
+    return connections.read(
+        lambda opened: canaries_of(opened, n, connections.read_manifest(opened, n))
+    )

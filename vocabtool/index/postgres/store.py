@@ -12,35 +12,31 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
-from weakref import ref
 
 import google_crc32c
 
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.contents import DocumentsChanged
-from vocabtool.index.folder import MODEL_FILE, Manifest
-from vocabtool.index.generation import Progress, cutter_of
-from vocabtool.index.index import Index
-from vocabtool.index.maintenance import VerifyReport
-from vocabtool.index.model import Canaries, IndexModel, OpenedModel, compare_canaries
-from vocabtool.index.writer import Writer
-from vocabtool.stores.database import SCHEMA, TABLES, Connections, one_commit, run
-from vocabtool.stores.reader import PostgresStore
-from vocabtool.stores.writer import PostgresWriter
+from vocabtool.index.folder import MODEL_FILE, Configuration, Manifest
+from vocabtool.index.generation import cutter_of
+from vocabtool.index.model import IndexModel, OpenedModel
+from vocabtool.index.postgres.database import SCHEMA, TABLES, Connections, one_commit, run
+from vocabtool.index.postgres.snapshot import PostgresSnapshot, read_canaries
+from vocabtool.index.postgres.transaction import PostgresTransaction
+from vocabtool.index.store import Progress, VerifyReport
 from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
+from vocabtool.tokenization.words import Words
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-TRIES: Final = 5  # to read documents that others delete meanwhile
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
 # The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
@@ -78,30 +74,12 @@ CHECKS: Final = (
     ),
 )
 
-Result = TypeVar("Result")
 
-
-def _again(read: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a method that reads again if another process deletes the documents that it reads."""
-
-    @wraps(read)
-    def reads(index: PostgresIndex, *args: Any, **named: Any) -> Result:
-        # An iterator is read once, so that it can be passed again.
-        args = tuple([*value] if isinstance(value, Iterator) else value for value in args)
-        named = {k: [*v] if isinstance(v, Iterator) else v for k, v in named.items()}
-        for _ in range(TRIES - 1):
-            with suppress(DocumentsChanged):
-                return read(index, *args, **named)
-        return read(index, *args, **named)
-
-    return reads
-
-
-class PostgresIndex(Index):
-    """An index in a database; made by :meth:`Index.create` and :meth:`Index.open`.
+class PostgresStore:
+    """The store of an index in a database.
 
     One process at a time can write; others wait for it. ``path``: a folder in the user's cache,
-    with copies of the model's files. ``is_build``: whether the index will replace another index.
+    with copies of the model's files.
     """
 
     exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
@@ -111,25 +89,20 @@ class PostgresIndex(Index):
         connections: Connections,
         index: str,
         n: int,
-        model: Model | None = None,
-        options: Mapping[str, Any] | None = None,
+        model: Model | None,
+        options: Mapping[str, Any],
     ) -> None:
         """``index``: the name of the index, and ``n`` its number in the database."""
         self._connections, self._n = connections, n
-        self._index, self._is_build = index.removesuffix(BUILD), index.endswith(BUILD)
+        self._index, self.is_build = index.removesuffix(BUILD), index.endswith(BUILD)
         self.name = _name_of(connections, self._index)
-        manifest = connections.read(lambda given: connections.read_manifest(given, n))
+        manifest = connections.read(lambda opened: connections.read_manifest(opened, n))
         self.path = self._copy_model_files(manifest)
         cutter = cutter_of(self.name, manifest.configuration)
-
-        def canaries() -> Canaries:  # a strong reference would keep all until a collection
-            return cast(PostgresIndex, this()).snapshot().canaries()
-
-        this = ref(self)
-        self._model = IndexModel(self.path, manifest, canaries, model, options, self.name)
-        # It has the methods of a Snapshot.
-        self._snapshot = cast(Any, PostgresStore(connections, n, self._model, cutter))
-        self.notes = ()
+        canaries = partial(read_canaries, connections, n)
+        opened = IndexModel(self.path, manifest, canaries, model, options, self.name)
+        self.snapshot = PostgresSnapshot(connections, n, opened, cutter)
+        self.notes: tuple[str, ...] = ()
         if (codes := manifest.codes) is not None and codes.recall < codes.recall_asked:
             self.notes = (
                 f"vectors: recall@10 is {codes.recall:.3f} with hnsw.ef_search = "
@@ -138,14 +111,24 @@ class PostgresIndex(Index):
             )
 
     @classmethod
-    def create_in(
-        cls, address: str, manifest: Manifest, opened: OpenedModel, *, replaces: bool
-    ) -> PostgresIndex:
-        """Create an empty index. Raises the errors of :meth:`Index.create`.
+    def open(
+        cls, address: str | Path, model: Model | None, options: Mapping[str, Any]
+    ) -> PostgresStore:
+        connections, index = _parse(str(address))
+        return cls(connections, index, connections.find_index(index), model, options)
 
-        ``replaces``: whether :meth:`put_in_place` will replace an existing index by this one.
-        """
-        connections, index = _parse(address)
+    @classmethod
+    def create(
+        cls,
+        address: str | Path,
+        configuration: Configuration,
+        opened: OpenedModel,
+        words: Words | None,
+        *,
+        replaces: bool,
+    ) -> PostgresStore:
+        """Create an empty index, as :meth:`FolderStore.create` does."""
+        connections, index = _parse(str(address))
         with tempfile.TemporaryDirectory() as folder:
             crcs = opened.save(Path(folder))
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
@@ -153,20 +136,13 @@ class PostgresIndex(Index):
             index += BUILD
             with suppress(NotFound):
                 connections.drop_index(connections.find_index(index), index)
-        n = connections.create_index(index, replace(manifest, model_files=crcs), files)
+        manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration, model_files=crcs)
+        n = connections.create_index(index, manifest, files)
         try:
-            return cls(connections, index, n, opened.encoder, {"vocabulary": None})
+            return cls(connections, index, n, opened.encoder, {"vocabulary": words})
         except BaseException:
             connections.drop_index(n, index, if_empty=True)
             raise
-
-    @classmethod
-    def open_at(
-        cls, address: str, model: Model | None, options: Mapping[str, Any] | None
-    ) -> PostgresIndex:
-        """Open an index. Raises the errors of :meth:`Index.open`."""
-        connections, index = _parse(address)
-        return cls(connections, index, connections.find_index(index), model, options)
 
     @classmethod
     def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
@@ -193,43 +169,21 @@ class PostgresIndex(Index):
             connections.find_index(index)  # says why not
         return removed
 
-    @property
-    def is_build(self) -> bool:
-        return self._is_build
-
-    def refresh(self) -> bool:
-        before = self.manifest.commit
-        return bool(self._newest().manifest.commit != before)
+    def refresh(self) -> None:
+        self.snapshot.refresh()
 
     @contextmanager
-    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
-        files = PostgresWriter(self._connections, self._n, self._snapshot.cutter)
-        writer = Writer(self.name, cast(Any, files), self._model, progress)
-        try:
-            yield writer
-            writer.commit()
-        finally:
-            writer.close()
-        self.refresh()
-
-    get_many = _again(Index.get_many)
-    vectors = _again(Index.vectors)
-    similar = _again(Index.similar)
-    _search = _again(Index._search)
+    def begin(self) -> Iterator[PostgresTransaction]:
+        cutter = self.snapshot.cutter
+        with closing(PostgresTransaction(self._connections, self._n, cutter)) as transaction:
+            yield transaction
 
     def compact(self, progress: Progress | None = None) -> int:
-        """Vacuum the tables and index the vectors again.
-
-        Returns 0, because the tables contain no deleted documents.
-        """
-        files = PostgresWriter(self._connections, self._n, self._snapshot.cutter)
-        with closing(files):
-            files.tidy(progress, again=True)
-        self.refresh()
+        with self.begin() as transaction:
+            transaction.tidy(progress, again=True)
         return 0
 
-    def verify(self, progress: Progress | None = None, *, model: bool = False) -> VerifyReport:
-        encoder = self.encoder if model else None
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
         self.refresh()
         if progress is not None:
             progress("statistics recounted", 0.0)
@@ -237,27 +191,14 @@ class PostgresIndex(Index):
             differences = recount(connection, self._n)
         if differences:
             raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
-        self._model.verify()
-        agreement = None
-        if encoder is not None:
-            metric = self.configuration.metric
-            agreement = compare_canaries(self.name, self._snapshot.canaries(), encoder, metric)
-        manifest = self.manifest
-        return VerifyReport(
-            documents=manifest.live,
-            deleted=0,
-            commit=manifest.commit,
-            recall=1.0 if manifest.codes is None else manifest.codes.recall,
-            approximate=manifest.codes is not None,
-            loading=manifest.load is not None and not manifest.load.finished,
-            others=(),
-            encoded=agreement,
-        )
+        self.snapshot.model.verify()
+        codes = self.snapshot.manifest.codes
+        return VerifyReport.of(self.snapshot.manifest, 1.0 if codes is None else codes.recall)
 
-    def put_in_place(self) -> PostgresIndex:
+    def put_in_place(self) -> PostgresStore:
         """Give this index the name of the index that it replaces."""
         self._connections.replace_index(self._n, self._index)
-        self._is_build = False
+        self.is_build = False
         self.refresh()
         return self
 
@@ -265,24 +206,12 @@ class PostgresIndex(Index):
         self._connections.close()
 
     def remove(self, *, if_empty: bool = False) -> None:
-        """Remove the index from the database, with everything that belongs to it.
-
-        ``if_empty``: remove the index only if nobody has added documents. Raises
-        :class:`VocabtoolError` if another index has the name of this index now.
-        """
-        self._newest()
+        self.refresh()
         name = self._index + BUILD * self.is_build
         if self._connections.drop_index(self._n, name, if_empty=if_empty):
             shutil.rmtree(self.path, ignore_errors=True)
 
-    def _newest(self) -> Any:
-        """Return the store. Raises :class:`NotFound` if the index was replaced."""
-        store: Any = self._snapshot  # a PostgresStore
-        store.refresh()
-        return store
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the bytes on disk by purpose, such as ``codes`` for the index of vectors."""
+    def sizes(self) -> dict[str, int]:
         size = "coalesce(pg_total_relation_size(to_regclass(name || %s)), 0)"
         statement = f"SELECT name, {size} FROM unnest(%s::text[]) name"
         names = [*TABLES, "vectors"]

@@ -1,23 +1,36 @@
-"""Compact, copy or verify an index in a folder."""
+"""An index in a folder: ``FolderStore`` creates, opens, changes and verifies it.
+
+``folder.py`` describes the files.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sqlite3
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.encoder import Encoder
+from vocabtool.choices import EXACT_BELOW
+from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import FolderNotEmpty, InvalidFile, VocabtoolError, reading
+from vocabtool.index import folder
 from vocabtool.index.database import JOURNALS, NAME, Database, column
 from vocabtool.index.folder import (
+    CODE_FILE,
     KEYWORDS,
+    MODEL_FILE,
     VECTORS,
+    Commit,
+    Configuration,
+    Manifest,
     make_current,
     new_generation,
     read_commit,
@@ -26,15 +39,16 @@ from vocabtool.index.folder import (
     refuse_others,
 )
 from vocabtool.index.generation import (
-    FolderWriter,
-    Progress,
-    Snapshot,
+    FolderSnapshot,
+    FolderTransaction,
     cutter_of,
     open_snapshot,
     raw_vectors,
+    read_again,
 )
-from vocabtool.index.model import Agreement, compare_canaries
+from vocabtool.index.model import OpenedModel
 from vocabtool.index.raw_vectors import measure_recall
+from vocabtool.index.store import Progress, VerifyReport
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
@@ -46,9 +60,150 @@ from vocabtool.system.own_files import (
     sync_folder,
     telling_full_disk,
 )
+from vocabtool.tokenization.words import Words
 
+AS_COMMITTED: Final = "nothing was changed since the last commit"
+OF_FILES: Final = {VECTORS: "vectors", **dict.fromkeys((NAME, *JOURNALS), "documents")}
 COPIED_BYTES: Final = 4 << 20
-SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8, "model": 0.95}
+SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.8}
+
+
+class FolderStore:
+    """The store of an index in the folder ``path``."""
+
+    exact_below = EXACT_BELOW
+    notes: tuple[str, ...] = ()
+
+    def __init__(
+        self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Open the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
+
+        ``model``, ``options``: as in :class:`IndexModel`.
+        """
+        self.path, self.name = path, str(path)
+        self.snapshot = open_snapshot(path, None, model, options)
+
+    @classmethod
+    def open(
+        cls, address: str | Path, model: Model | None, options: Mapping[str, Any]
+    ) -> FolderStore:
+        return cls(Path(address), model, options)
+
+    @classmethod
+    def create(
+        cls,
+        address: str | Path,
+        configuration: Configuration,
+        opened: OpenedModel,
+        words: Words | None,
+        *,
+        replaces: bool,
+    ) -> FolderStore:
+        """Create an empty index. Raises the errors of :meth:`Index.create`.
+
+        - ``words``: the words of a vocabulary that the user passed.
+        - ``replaces``: whether :meth:`put_in_place` will replace an index that is already there.
+        """
+        path = Path(address)
+        if replaces and folder.is_index(path):
+            refuse_others(path, allow_index=True)
+            path = folder.build_folder(path, uuid.uuid4().hex)
+        refuse_others(path)
+        is_new = not path.exists()
+        with telling_full_disk(path):
+            with reading(str(path)):
+                path.mkdir(parents=True, exist_ok=True)
+            try:
+                with lock_folder(path):
+                    refuse_others(path)
+                    manifest = Manifest(
+                        index=uuid.uuid4().hex,
+                        configuration=configuration,
+                        model_files=opened.save(path),
+                    )
+                    part, final = new_generation(path)
+                    cutter = cutter_of(str(path), configuration)
+                    with closing(FolderTransaction.create(part, manifest, cutter)) as transaction:
+                        transaction.commit(manifest)
+                    make_current(part, final)
+            except BaseException:
+                if is_new:
+                    shutil.rmtree(path, ignore_errors=True)
+                raise
+        # So that neither the model nor the vocabulary is opened twice.
+        return cls(path, opened.encoder, {"vocabulary": words})
+
+    def refresh(self) -> None:
+        if self._last_commit().manifest.commit != self.snapshot.manifest.commit:
+            self.snapshot = open_snapshot(self.path, self.snapshot)
+
+    @contextmanager
+    def begin(self) -> Iterator[FolderTransaction]:
+        with telling_full_disk(self.path, AS_COMMITTED), lock_folder(self.path):
+            commit = self._last_commit()
+            recover(self.path, commit)
+            cutter = self.snapshot.cutter
+            transaction = FolderTransaction(
+                commit.folder, commit.manifest, commit.is_deleted, cutter
+            )
+            with closing(transaction):
+                yield transaction
+
+    def compact(self, progress: Progress | None = None) -> int:
+        self._last_commit()
+        return compact(self.path, progress)
+
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
+        def check(_: Commit) -> VerifyReport:
+            self.refresh()
+            return verify(self.path, self.snapshot, progress)
+
+        return read_again(self.path, check, self.snapshot.commit)
+
+    def sizes(self) -> dict[str, int]:
+        generation = self.snapshot.commit.folder
+        sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
+        for file in self.path.rglob("*"):
+            purpose = "other"
+            if file.parent == generation / KEYWORDS:
+                purpose = "keywords"
+            elif file.parent == self.path and MODEL_FILE.fullmatch(file.name):
+                purpose = "model"
+            elif file.parent == generation and CODE_FILE.fullmatch(file.name):
+                purpose = "codes"
+            elif file.parent == generation:
+                purpose = OF_FILES.get(file.name, "other")
+            with suppress(OSError):
+                if not file.is_dir() and file.name != JOURNALS[1]:
+                    sizes[purpose] += file.stat().st_size
+        return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
+
+    @property
+    def is_build(self) -> bool:
+        return folder.home(self.path) != self.path
+
+    def put_in_place(self) -> FolderStore:
+        model = self.snapshot.model
+        encoder = model.encoder
+        self.close()
+        path = folder.put_in_place(self.path)
+        return FolderStore(path, encoder, {"vocabulary": model.vocabulary})
+
+    def remove(self, *, if_empty: bool = False) -> None:
+        self.refresh()
+        if not (if_empty and self.snapshot.rows):
+            shutil.rmtree(self.path)
+
+    def close(self) -> None:
+        self.snapshot.commit.database.close()
+
+    def _last_commit(self) -> Commit:
+        before = self.snapshot.commit
+        last = read_commit(self.path, before)
+        if last.manifest.index != before.manifest.index:
+            raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
+        return last
 
 
 def compact(path: Path, progress: Progress | None = None) -> int:
@@ -67,7 +222,7 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         vectors = raw_vectors(before.folder, held)
         columns = [f"field_{at}" for at in range(len(held.fields))]
         part, final = new_generation(path)
-        files = FolderWriter.create(part, held, cutter)
+        files = FolderTransaction.create(part, held, cutter)
         try:
             for rows in before.database.checked_rows(held.rows):
                 first, end = rows[0][0], rows[-1][0] + 1
@@ -91,7 +246,7 @@ def compact(path: Path, progress: Progress | None = None) -> int:
             done = replace(
                 files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
             )
-            files.commit_changes(done, progress=progress)
+            files.commit(done, progress=progress)
             files.close()
         except BaseException:
             with suppress(VocabtoolError, OSError):
@@ -162,36 +317,14 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
         sync_folder(each)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What :meth:`Index.verify` reports on an undamaged index.
-
-    - ``recall``: recall@10 as measured now; 1 for exact search.
-    - ``loading``: whether a load is unfinished.
-    - ``others``: files in the folder that do not belong to the commit.
-    - ``encoded``: the comparison of new vectors with stored ones; ``None`` if nothing was encoded.
-    """
-
-    documents: int
-    deleted: int
-    commit: int
-    recall: float
-    approximate: bool
-    loading: bool
-    others: tuple[str, ...]
-    encoded: Agreement | None = None
-
-
 def verify(
     path: Path,
-    snapshot: Snapshot,
+    snapshot: FolderSnapshot,
     progress: Progress | None = None,
-    encoder: Encoder | None = None,
 ) -> VerifyReport:
     """Check all files of an index, and that keywords and database contain the same documents.
 
-    ``encoder``: encodes some documents again, to compare the vectors; ``None`` to omit this check.
-    Raises :class:`InvalidFile`, :class:`NotFound` and :class:`OtherModel`.
+    Raises :class:`InvalidFile` and :class:`NotFound`.
     """
     manifest, folder = snapshot.manifest, snapshot.commit.folder
     report = progress or (lambda what, share: None)
@@ -225,25 +358,11 @@ def verify(
     if manifest.codes is not None:
         leg, metric = snapshot.vectors, manifest.configuration.metric
         recall = measure_recall(leg.raw, lambda vector, k: leg.search(vector, k).rows, metric)
-    encoded = None
-    if encoder is not None:
-        report("model", SHARES["model"])
-        encoded = compare_canaries(
-            str(path), snapshot.canaries(), encoder, manifest.configuration.metric
-        )
-    return VerifyReport(
-        documents=manifest.live,
-        deleted=manifest.deleted,
-        commit=manifest.commit,
-        recall=recall,
-        approximate=manifest.codes is not None,
-        loading=manifest.load is not None and not manifest.load.finished,
-        others=tuple(str(each.relative_to(path)) for each in others),
-        encoded=encoded,
-    )
+    names = tuple(str(each.relative_to(path)) for each in others)
+    return VerifyReport.of(manifest, recall, names)
 
 
-def _compare_legs(keywords: Path, snapshot: Snapshot, ids: list[str]) -> None:
+def _compare_legs(keywords: Path, snapshot: FolderSnapshot, ids: list[str]) -> None:
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:

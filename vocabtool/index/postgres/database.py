@@ -60,7 +60,7 @@ from vocabtool.errors import (
     reading,
 )
 from vocabtool.index.folder import Manifest
-from vocabtool.stores.conditions import OWN_COLUMNS, storable
+from vocabtool.index.postgres.conditions import OWN_COLUMNS, storable
 
 if TYPE_CHECKING:
     import psycopg

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
+from vocabtool.index.postgres import database
+from vocabtool.index.postgres.conditions import storable
 from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
 from vocabtool.search import store
-from vocabtool.stores import database
-from vocabtool.stores.conditions import storable
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -28,15 +28,16 @@ from vocabtool.index import raw_vectors
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union
 from vocabtool.index.folder import Chance, Manifest, Source
-from vocabtool.index.generation import OUTGROWN, Progress
+from vocabtool.index.generation import OUTGROWN
 from vocabtool.index.model import Canaries
+from vocabtool.index.postgres import conditions, database, legs
+from vocabtool.index.postgres.database import Connections, run
+from vocabtool.index.postgres.legs import VectorSql
+from vocabtool.index.postgres.snapshot import canaries_of
+from vocabtool.index.store import Progress
 from vocabtool.index.vector_codes import EASIER, CodeFacts
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
-from vocabtool.stores import conditions, database, legs
-from vocabtool.stores.database import Connections, run
-from vocabtool.stores.legs import VectorSql
-from vocabtool.stores.reader import canaries_of
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
@@ -86,13 +87,12 @@ class NewDocument:
     values: dict[str, str]
 
 
-class PostgresWriter:
+class PostgresTransaction:
     """Collects changes of an index, and commits them. Only one thread at a time may use a writer.
 
-    It has the methods of :class:`FolderWriter`. ``rows``: the number of documents when the writer
-    was opened, plus all appended documents.
+    ``rows``: the number of documents at the beginning, plus all appended documents.
 
-    Methods raise :class:`VocabtoolError`. After an error of :meth:`commit_changes` or
+    Methods raise :class:`VocabtoolError`. After an error of :meth:`commit` or
     :meth:`flush`, close the writer; the message says which changes were written.
     """
 
@@ -128,7 +128,6 @@ class PostgresWriter:
         self._kinds: dict[str, Kind] = dict(self.manifest.fields)
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """As :meth:`FolderWriter.find_existing`, and so are the next methods."""
         keys, docs = {id_: database.key_of(id_) for id_ in ids}, dict[UUID, int]()
         if others := [*{key for key in keys.values() if key not in self._new}]:
             statement = f"SELECT key, doc FROM documents_{self._n} WHERE key = ANY(%s)"
@@ -205,10 +204,10 @@ class PostgresWriter:
         except VocabtoolError as error:
             raise VocabtoolError(f"{error}. {NOTHING}") from error
 
-    def commit_changes(
-        self, manifest: Manifest, *, codes: bool, progress: Progress | None = None
+    def commit(
+        self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
-        """As :meth:`FolderWriter.commit_changes`. ``codes``: whether to call :meth:`tidy` then."""
+        """Commit all changes so far. ``codes``: whether to call :meth:`tidy` then."""
         import psycopg
 
         is_sent = False
