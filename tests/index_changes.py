@@ -96,8 +96,7 @@ def differs(snapshot: Any, held: Content, draw: random.Random) -> str | None:
     All documents by their ids and texts, in both legs by number, and three of them by search.
     """
     stored = {
-        each.id: each.text
-        for each in snapshot.documents.fetch_documents(np.flatnonzero(snapshot.live))
+        each.id: each.text for each in snapshot.fetch_documents(np.flatnonzero(snapshot.live))
     }
     wanted = {f"d{number}": document(number, version).text for number, version in held.items()}
     if stored != wanted:
@@ -110,7 +109,7 @@ def differs(snapshot: Any, held: Content, draw: random.Random) -> str | None:
     if keyword != set(wanted):
         return f"the keyword leg: {keyword ^ set(wanted)}"
     for number in draw.sample(sorted(held), min(3, len(held))):
-        found = snapshot.documents.ids(
+        found = snapshot.ids(
             snapshot.vectors.search(unit(vector(number, held[number])), 1, snapshot.live).rows
         )
         if found != [f"d{number}"]:

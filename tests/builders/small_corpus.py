@@ -174,7 +174,7 @@ class SmallCorpus(MaskStore):
         self.rows = len(docs)
         self.fields: Mapping[str, Kind] = fields or {}
         self.live = np.ones(len(docs), np.bool_)
-        self.keywords = self.vectors = self.documents = self
+        self.keywords = self.vectors = self
         self._meanings = meanings or {}
         terms = self.cutter.terms([doc.text for doc in docs])
         self._words = sorted({word for each in terms for word in each.words.split()})

@@ -123,7 +123,7 @@ def contents(index: Index) -> dict[str, Document]:
     """All documents by id, as both legs find them."""
     snapshot = index.snapshot()
     found = {}
-    for each in snapshot.documents.fetch_documents(np.flatnonzero(snapshot.live)):
+    for each in snapshot.fetch_documents(np.flatnonzero(snapshot.live)):
         found[each.id] = Document(each.id, each.text, dict(each.fields))
         assert index.get(each.id) == found[each.id]
     assert len(found) == len(index)

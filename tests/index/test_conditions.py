@@ -33,7 +33,7 @@ def index_of(folder: Path, *commits: Sequence[Document]) -> Index:
 def fulfilled(index: Index, condition: str) -> str:
     """The ids of the documents that fulfil a condition, in their order."""
     rows = index.snapshot().rows_in_order(condition)
-    return "".join(index.snapshot().documents.ids(rows))
+    return "".join(index.snapshot().ids(rows))
 
 
 SHORT = st.text("ab%_\\'\"é\n.", max_size=4)

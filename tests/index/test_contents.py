@@ -74,14 +74,14 @@ def test_long_texts_are_read_in_small_blocks(tmp_path: Path) -> None:
     with index.writer() as writer:
         writer.add(long, vectors(range(40)))
     sizes: list[int] = []
-    fetch = type(index.snapshot().documents).fetch_documents
+    fetch = FolderSnapshot.fetch_documents
 
     def noted(self: object, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Document]:
         sizes.append(len(rows))
         return fetch(self, rows)  # type: ignore[arg-type] # any store of documents
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(index.snapshot().documents), "fetch_documents", noted)
+        patch.setattr(FolderSnapshot, "fetch_documents", noted)
         assert [each.id for each in index.documents()] == ["d0", *(row["id"] for row in long)]
     assert sizes == [16, 7, 6, 6, 6]
 

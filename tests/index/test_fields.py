@@ -120,7 +120,7 @@ def test_the_vector_is_of_the_joined_text(tmp_path: Path) -> None:
     assert texts == ["fox\n\nred cat dog", "dog cat\n\nfox red fox owl", "owl", "red", "2020"]
     vectors = counted_letters.encode(texts)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    raw = index.snapshot().vectors.take(np.arange(5))
+    raw = index.snapshot().take(np.arange(5))
     assert np.allclose(raw, unit, atol=1e-3)
     assert ids(index.search(where="title = '2020'")) == ["e"]
 

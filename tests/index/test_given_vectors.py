@@ -112,8 +112,8 @@ def test_each_document_gets_its_vector(tmp_path: Path, how: str) -> None:
     index = Index.create_for(tmp_path / "i", file, read=BY_ID, vectors=given, **EXACT)
     report = index.load(file, BY_ID, vectors=given, commit_rows=500)
     assert (report.read, report.added, report.zero, report.notes) == (COUNT, COUNT, 0, ())
-    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
-    assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
+    assert np.array_equal(index.snapshot().take(np.arange(COUNT)), made)
+    assert index.snapshot().ids(np.arange(COUNT)) == IDS
     query = np.full(DIM, 3.5, np.float32)
     distances = ((made - query) ** 2).sum(axis=1)
     nearest = np.argsort(distances, kind="stable")[:5]
@@ -151,7 +151,7 @@ def test_a_field_contains_the_vector(tmp_path: Path, name: str) -> None:
     read = ReadOptions(id_field="id", vector_field="v", keep=["v"] if "jsonl" in name else [])
     index = Index.create_for(tmp_path / "i", file, read=read, **EXACT)
     assert index.load(file, read).added == COUNT
-    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
+    assert np.array_equal(index.snapshot().take(np.arange(COUNT)), made)
     made[7] = 1
     FIELDS[name](file, made)
     report = index.update()
@@ -167,7 +167,7 @@ def test_documents_in_python_have_a_field(tmp_path: Path) -> None:
     ]
     index = Index.create(tmp_path / "i", dim=2, **EXACT)
     index.load(iter(rows), id_field="id", vector_field="v")
-    assert index.snapshot().vectors.take(np.arange(2)).tolist() == [[1, 0], [0, 2]]
+    assert index.snapshot().take(np.arange(2)).tolist() == [[1, 0], [0, 2]]
     index.load(iter([{"id": "c", "text": "three"}]), id_field="id", vectors=[[5, 5]])
     assert index.search(vector=[5, 5], k=1, fusion="dense")[0].id == "c"
     sources = snapshot_of(index).commit.database.select(
@@ -213,7 +213,7 @@ def test_bad_vectors_in_a_column(tmp_path: Path, name: str) -> None:
         "field 'v': expected 2 numbers, got 1",
         *["field 'v': contains NaN, infinity or a number too large for float32"] * 2,
     ]
-    assert index.snapshot().vectors.take(np.arange(2)).tolist() == [[1, 2], [3, 4]]
+    assert index.snapshot().take(np.arange(2)).tolist() == [[1, 2], [3, 4]]
     with pytest.raises(InvalidFile, match=r"'text': expected lists of numbers, got string"):
         index.load(tmp_path / name, field="text", vector_field="text")
     other = Index.create(tmp_path / "other", dim=3, **EXACT)
@@ -361,7 +361,7 @@ def test_positions_allow_nothing_to_be_left_out(tmp_path: Path) -> None:
     read = ReadOptions(id_field="id", on_error="skip", on_duplicate="first")
     report = index.load(file, read, vectors=by_id)
     assert report.notes == (f"{by_id}: 2 of 3 vectors belong to no document that was read",)
-    assert index.snapshot().vectors.take(np.array([0])).tolist() == [[1, 1]]
+    assert index.snapshot().take(np.array([0])).tolist() == [[1, 1]]
 
 
 def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_pieces_of_rows_are_counted(tmp_path: Path) -> None:
     with pytest.raises(VocabtoolError, match="2 vectors for 7 documents"):
         index.load(file, read, vectors=made[:2], commit_rows=1)
     assert index.load(file, read, vectors=made).added == 7
-    assert np.array_equal(index.snapshot().vectors.take(np.arange(7)), made)
+    assert np.array_equal(index.snapshot().take(np.arange(7)), made)
 
 
 def test_one_source_of_vectors(tmp_path: Path) -> None:
@@ -447,8 +447,8 @@ def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
     done = run(*arguments, *more)
     assert (done.returncode, done.stderr) == (0, b"")
     index = Index.open(folder)
-    assert index.snapshot().documents.ids(np.arange(COUNT)) == IDS
-    assert np.array_equal(index.snapshot().vectors.take(np.arange(COUNT)), made)
+    assert index.snapshot().ids(np.arange(COUNT)) == IDS
+    assert np.array_equal(index.snapshot().take(np.arange(COUNT)), made)
     assert index.verify().documents == COUNT
     assert [each.name for each in folder.iterdir() if each.suffix == ".tmp"] == []
 
@@ -518,7 +518,7 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     named = Index.open(index.path, LETTERS, prompt_document="see: bbbb ", prompt_query="q ")
     assert named.encoder is not None
     query = counted_letters.encode(["q text"])[0]
-    stored = named.snapshot().vectors.take(np.arange(20))
+    stored = named.snapshot().take(np.arange(20))
     cosines = stored @ query / np.linalg.norm(query) / np.linalg.norm(stored, axis=1)
     hits = named.search("text", k=1, fusion="dense")
     assert ids(hits) == [f"d{cosines.argmax()}"]
@@ -547,7 +547,7 @@ def test_an_equal_text_gets_the_given_vector(tmp_path: Path) -> None:
     index.load(tmp_path / "a.jsonl", vectors=made)
     index = Index.open(tmp_path / "i", LETTERS)
     assert index.update(tmp_path / "b.jsonl").added == 1
-    assert np.array_equal(index.snapshot().vectors.take(np.arange(2)), made[[0, 0]])
+    assert np.array_equal(index.snapshot().take(np.arange(2)), made[[0, 0]])
 
 
 def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:

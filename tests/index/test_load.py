@@ -92,10 +92,10 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
     assert len(asked_of) - len(new) == 8  # the canaries
     assert texts(again) == {f"d{number}": text for number, text in enumerate(all_texts)}
     assert again.verify().approximate
-    stored = again.snapshot().documents.ids(np.arange(DOCUMENTS))
+    stored = again.snapshot().ids(np.arange(DOCUMENTS))
     assert stored == [f"d{number}" for number in range(DOCUMENTS)]
     for number in (0, held - 1, held, DOCUMENTS - 1):
-        found = again.snapshot().vectors.take(np.array([number]))[0]
+        found = again.snapshot().take(np.array([number]))[0]
         wanted = counted_letters.encode([all_texts[number]])[0]
         assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-3)
 
@@ -262,7 +262,7 @@ def test_vectors_of_shards_are_taken_as_they_are(tmp_path: Path, model: bool) ->
         f"d{number}": Document(f"d{number}", text, {"n": number, "title": f"t{number % 10}"})
         for number, text in enumerate(all_texts)
     }
-    held = index.snapshot().vectors.take(np.arange(2000))
+    held = index.snapshot().take(np.arange(2000))
     assert held.tolist() == counted_letters.encode(all_texts).tolist()
     assert index.verify().approximate
     again = index.load(shards, commit_rows=500)

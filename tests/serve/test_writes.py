@@ -126,7 +126,7 @@ def test_batches(writer: httpx.Client, folder: Path) -> None:
     assert contents(index) == before | expected
     row_of = index.snapshot().rows_of(["d12"])["d12"]
     assert row_of is not None
-    held = index.snapshot().vectors.take(np.array([row_of]))[0]
+    held = index.snapshot().take(np.array([row_of]))[0]
     wanted = vector(12, 1) / np.linalg.norm(vector(12, 1))
     np.testing.assert_array_equal(held, wanted.astype(np.float16))
 

@@ -69,7 +69,7 @@ def copied(documents: Sequence[Document], database: Any) -> Iterator[Both]:
     with temporary_folder() as folder, Index.create(f"{address}&index=test", dim=1) as engine:
         add(engine, documents, np.ones((len(documents), 1)), on_existing="update")
         yield Both(index_of(Path(folder), documents), engine)
-        engine.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+        engine.remove()
 
 
 @given(rows=ROWS, conditions=st.lists(CONDITIONS, min_size=9, max_size=25))

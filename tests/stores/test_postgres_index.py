@@ -110,11 +110,10 @@ def test_a_search_sees_the_newest_commit(index: Index, address: str) -> None:
     other = Index.open(address)
     other.delete(["d07", "d08"])
     assert ids(index.search("SKU-7 SKU-9"))[0] == "d09"
-    keywords = index.snapshot().keywords
-    assert keywords.document_frequencies([Term("words", "amber")]) == {
+    assert index.snapshot().document_frequencies([Term("words", "amber")]) == {
         Term("words", "amber"): COUNT - 2
     }
-    other.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+    other.remove()
     with pytest.raises(NotFound, match="removed"):
         index.search("amber")
 
@@ -299,7 +298,7 @@ def test_any_name_of_a_schema(address: str, schema: str) -> None:
     assert ids(again.search("amber", where="n = 1")) == ["a"]
     assert again.verify().approximate
     assert again.stats().files["codes"] > 0
-    again.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+    again.remove()
 
 
 def test_a_long_name_of_an_index(address: str) -> None:
@@ -366,7 +365,7 @@ def test_a_long_transaction_stops_nobody(
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
         with pytest.raises(VocabtoolError, match=r"55P03.*pg_stat_activity"):
-            index.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+            index.remove()
         with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
             put(index, more)
         monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_TRIES", 1_000)

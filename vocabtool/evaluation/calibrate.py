@@ -41,12 +41,12 @@ from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.search.store import Store
+from vocabtool.search.store import Snapshot
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.store import Progress, Snapshot
+    from vocabtool.index.store import IndexSnapshot, Progress
 
 Kind = Literal["title", "hard"]
 
@@ -222,7 +222,7 @@ class ShortenedCopy:
     mean_length: float
 
     def legs(
-        self, store: Store, query: Query, vector: Vectors | None, limit: int
+        self, store: Snapshot, query: Query, vector: Vectors | None, limit: int
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the result of ``store.legs`` with the copy in the place of its document."""
         candidates, tiers = store.legs(query, vector, limit, store.select([], self.row))
@@ -269,7 +269,7 @@ class ShortenedCopy:
         rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
 
-    def _scores(self, store: Store, query: Query, clauses: Sequence[Clause]) -> list[float]:
+    def _scores(self, store: Snapshot, query: Query, clauses: Sequence[Clause]) -> list[float]:
         """Return the BM25 score of the copy for each clause."""
         counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
@@ -294,7 +294,7 @@ class ShortenedCopy:
 class LegScores:
     """The documents that vector search and keyword search found for a query, with their scores."""
 
-    store: Store
+    store: Snapshot
     candidates: Candidates
     tiers: NDArray[np.int8]
     m: float
@@ -307,7 +307,7 @@ class LegScores:
         rows = self.candidates.rows
         near, by_words, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         scores = near + by_words
-        most, ids, alone = len(rows) if k is None else k, self.store.documents.ids, weight == 1
+        most, ids, alone = len(rows) if k is None else k, self.store.ids, weight == 1
         places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)
         return rows[places]
 
@@ -317,7 +317,7 @@ class LegScores:
 
 
 def score_legs(
-    store: Store,
+    store: Snapshot,
     text: str,
     vector: Vectors | None,
     settings: Settings = DEFAULTS,
@@ -438,9 +438,9 @@ def calibrate(
     return WeightEstimate(best, curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
 
 
-def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
+def terms_of_copies(snapshot: IndexSnapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
     """Return the terms of each query's ``copy``, counted with the weights of the fields."""
-    documents = snapshot.documents.fetch_documents(np.array([query.row for query in queries]))
+    documents = snapshot.fetch_documents(np.array([query.row for query in queries]))
     return weighted_terms(
         snapshot.cutter,
         [document.text for document in documents],
@@ -450,13 +450,13 @@ def terms_of_copies(snapshot: Snapshot, queries: Sequence[PseudoQuery]) -> list[
     )
 
 
-def sample_queries(snapshot: Snapshot, count: int, seed: int) -> list[PseudoQuery]:
+def sample_queries(snapshot: IndexSnapshot, count: int, seed: int) -> list[PseudoQuery]:
     generator = np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
     queries: list[PseudoQuery] = []
     for start in range(0, len(rows), count):
         batch = rows[start : start + count]
-        documents = snapshot.documents.fetch_documents(batch)
+        documents = snapshot.fetch_documents(batch)
         for row, document in zip(batch.tolist(), documents, strict=True):
             queries += pseudo_queries(row, document, snapshot.cutter, generator)
             if len(queries) == 2 * count:
@@ -526,7 +526,7 @@ def tune(
     for place, (query, vector) in enumerate(zip(chosen.queries, prepared, strict=True)):
         legs = score_legs(snapshot, query.text, vector)
         for column, a in enumerate(WEIGHTS):
-            ids = snapshot.documents.ids(legs.ranking(a, NDCG_DEPTH))
+            ids = snapshot.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])
         if progress is not None:
             progress("queries searched", (place + 1) / len(gains))

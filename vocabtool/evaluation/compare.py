@@ -31,7 +31,7 @@ from vocabtool.search.settings import Settings
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.store import Progress, Snapshot
+    from vocabtool.index.store import IndexSnapshot, Progress
 
 Kind = Literal["ordinary", "unknown"]
 Measure = Literal["ndcg@10", "recall@100", "mrr@10"]
@@ -185,7 +185,7 @@ def self_check(
     snapshot, generator = index.snapshot(), np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[:sample]
     items: list[tuple[Kind, str, str]] = []
-    for document in snapshot.documents.fetch_documents(rows):
+    for document in snapshot.fetch_documents(rows):
         known, unknown = _words(document.text[:MAX_CHARACTERS], snapshot)
         drawn = generator.permutation(known[:RAREST]).tolist()
         if drawn:
@@ -219,7 +219,7 @@ def self_check(
     return SelfCheck(tuple(rates), min(sample, len(index)), seed, tuple(notes))
 
 
-def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
+def _words(text: str, snapshot: IndexSnapshot) -> tuple[list[str], list[str]]:
     identifier = Settings().is_identifier()
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
     distinct = {word.word.words: word for word in words if word.counts}
@@ -229,6 +229,6 @@ def _words(text: str, snapshot: Snapshot) -> tuple[list[str], list[str]]:
         if word.unknown and snapshot.known_words is not None:
             unknown.append(surface)
         elif is_word(surface):
-            frequencies = snapshot.keywords.document_frequencies(word.telling)
+            frequencies = snapshot.document_frequencies(word.telling)
             known.append((min(frequencies.values()), surface))
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown

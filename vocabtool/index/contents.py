@@ -17,7 +17,7 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.documents import ID, TEXT
-from vocabtool.index.store import DocumentsChanged, Progress, Snapshot
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits import TYPES
 from vocabtool.search.settings import Calibration
@@ -37,19 +37,19 @@ EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 Fetched = TypeVar("Fetched")
 
 
-def ids(snapshot: Snapshot, where: str | None = None) -> Iterator[str]:
+def ids(snapshot: IndexSnapshot, where: str | None = None) -> Iterator[str]:
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
         part = rows[start : start + BLOCK_ROWS[1]]
-        yield from _fetch(snapshot, snapshot.documents.ids, part)
+        yield from _fetch(snapshot, snapshot.ids, part)
 
 
-def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
+def blocks(snapshot: IndexSnapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
     """Yield (rows, documents) in blocks of about 4 MB of text."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
         part = rows[start : start + step]
-        found = _fetch(snapshot, snapshot.documents.fetch_documents, part)
+        found = _fetch(snapshot, snapshot.fetch_documents, part)
         for at, each in enumerate(found):
             others = {
                 name: text_in_utf8(value)
@@ -64,7 +64,9 @@ def blocks(snapshot: Snapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document
         step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
 
 
-def _fetch(snapshot: Snapshot, fetch: Callable[[Rows], list[Fetched]], rows: Rows) -> list[Fetched]:
+def _fetch(
+    snapshot: IndexSnapshot, fetch: Callable[[Rows], list[Fetched]], rows: Rows
+) -> list[Fetched]:
     """Call ``fetch`` with the ``rows`` that were not deleted meanwhile."""
     try:
         return fetch(rows)
@@ -77,7 +79,7 @@ def as_row(document: Document) -> dict[str, object]:
 
 
 def export(
-    snapshot: Snapshot,
+    snapshot: IndexSnapshot,
     file: str | Path,
     *,
     where: str | None = None,
@@ -110,7 +112,7 @@ def export(
                     places = places_of(each.text, each.fields, searched)
                     own = (each.text[start:end] for name, start, end in places if name == TEXT)
                     documents[at] = replace(each, text="".join(own))
-            stored = snapshot.vectors.take(part) if vectors else None
+            stored = snapshot.take(part) if vectors else None
             if ending == ".jsonl":
                 out.writelines(orjson.dumps(as_row(each)) + b"\n" for each in documents)
                 if stored is not None:
@@ -123,7 +125,7 @@ def export(
     return done
 
 
-def is_of_fields(snapshot: Snapshot, where: str | None = None) -> bool:
+def is_of_fields(snapshot: IndexSnapshot, where: str | None = None) -> bool:
     """Return whether every text is the joined values of its fields.
 
     ``False`` if the texts are single fields, or if a document with another text was added in
@@ -230,7 +232,7 @@ class IndexStats:
 
 
 def stats(
-    snapshot: Snapshot,
+    snapshot: IndexSnapshot,
     files: Mapping[str, int],
     *,
     unknown: bool = False,
@@ -271,7 +273,7 @@ def stats(
 
 
 def count_unknown(
-    snapshot: Snapshot, progress: Progress | None = None, *, model: str = ""
+    snapshot: IndexSnapshot, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
     """Count the words that the model does not know, in all documents.
 

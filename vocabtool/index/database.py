@@ -26,7 +26,6 @@ import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -36,10 +35,9 @@ from urllib.parse import quote_from_bytes
 
 import numpy as np
 
-from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.documents import value_of
-from vocabtool.search.store import FieldColumn
 from vocabtool.system.own_files import is_disk_full, no_space
 from vocabtool.system.ranking import Rows
 
@@ -63,12 +61,6 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
-# For each value of a column its first row, and the numbers of all rows if there are several. One
-# result for each value takes a fifth of the time of one for each row.
-ROWS_OF_VALUES: Final = (
-    "SELECT {0}, min(row), CASE WHEN count(*) > 1 THEN group_concat(row) END FROM fields"
-    " WHERE {0} IS NOT NULL AND +row < ? GROUP BY {0} ORDER BY {0}"
-)
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 NOT_WRITABLE: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
@@ -242,6 +234,23 @@ class Database:
             found.setdefault(id_, []).append(row)
         return found
 
+    def fetch_each(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
+        """Return the values of ``columns`` for each of ``rows``, in the same order.
+
+        The first columns must be ``row`` and ``id``, perhaps followed by ``text``.
+        """
+        statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
+        by_row = {row: (row, *values) for row, *values in self.select(statement, rows.tolist())}
+        try:
+            fetched = [by_row[row] for row in rows.tolist()]
+        except KeyError as error:
+            missing = f"row {error.args[0]:,} is missing"
+            raise InvalidFile(missing, file=str(self.file)) from None
+        for row, *values in fetched:
+            if {*map(type, values[:2])} != {str}:  # id and text
+                raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
+        return fetched
+
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the first ``rows`` rows, in lists of (row, id, text, source, text_hash, *values).
 
@@ -282,65 +291,6 @@ class Database:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """Reads documents of one commit.
-
-    ``rows``: row numbers, int64, shape (n,). Results are in the order of ``rows``.
-    """
-
-    database: Database
-    fields: Fields
-
-    def ids(self, rows: Rows) -> list[str]:
-        return [id_ for _, id_ in self._fetch("row, id", "documents", rows)]
-
-    def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return the documents in ``rows``, without null fields."""
-        columns = "".join(f", field_{at}" for at in range(len(self.fields)))
-        tables = "documents JOIN fields USING (row)" if self.fields else "documents"
-        return [
-            Document(
-                id_,
-                text,
-                {
-                    name: bool(value) if kind == "boolean" else value
-                    for (name, kind), value in zip(self.fields.items(), values, strict=True)
-                    if value is not None
-                },
-            )
-            for _, id_, text, *values in self._fetch(f"row, id, text{columns}", tables, rows)
-        ]
-
-    def column(self, name: str, rows: int) -> FieldColumn:
-        stored = column(self.fields, name)
-        groups = self.database.fetch(ROWS_OF_VALUES.format(stored), (rows,))
-        codes = np.full(rows, -1, np.int32)
-        codes[[first for _, first, _ in groups]] = np.arange(len(groups))
-        for place, (_, _, numbers) in enumerate(groups):
-            if numbers is not None:
-                codes[np.fromstring(numbers, np.int64, sep=",")] = place
-        return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
-
-    def _fetch(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
-        """Return the values of ``columns`` for each of ``rows``, in the same order.
-
-        The first column must be ``row``.
-        """
-        wanted = rows.tolist()
-        statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
-        by_row = {each[0]: each for each in self.database.select(statement, wanted)}
-        try:
-            found = [by_row[row] for row in wanted]
-        except KeyError as error:
-            missing = f"row {error.args[0]:,} is missing"
-            raise InvalidFile(missing, file=str(self.database.file)) from None
-        for row, *values in found:
-            if {*map(type, values[:2])} != {str}:  # id and text
-                raise InvalidFile(f"damaged: row {row:,}", file=str(self.database.file))
-        return found
 
 
 class DatabaseWriter(Database):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -43,7 +43,7 @@ from vocabtool.index.folder import Configuration, Manifest, home, is_address
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
-from vocabtool.index.store import DocumentsChanged, Progress, Snapshot, Store, VerifyReport
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress, Store, VerifyReport
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -328,7 +328,7 @@ class Index:
         known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
         return len(self) >= max(CALIBRATED_FROM, 2 * known)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> IndexSnapshot:
         """Return the commit that this object reads."""
         return self._snapshot
 
@@ -342,11 +342,11 @@ class Index:
         """Return a dictionary from id to document, in the order of ``ids``, without unknown ids."""
         wanted = [*dict.fromkeys(map(id_in_utf8, ids))]
 
-        def read(snapshot: Snapshot) -> dict[str, Document]:
+        def read(snapshot: IndexSnapshot) -> dict[str, Document]:
             by_id = snapshot.rows_of(wanted)
             known = [id_ for id_ in wanted if id_ in by_id]
             rows = np.array([by_id[id_] for id_ in known], np.int64)
-            return dict(zip(known, snapshot.documents.fetch_documents(rows), strict=True))
+            return dict(zip(known, snapshot.fetch_documents(rows), strict=True))
 
         return self._read(read)
 
@@ -380,10 +380,10 @@ class Index:
         """
         wanted = [*map(id_in_utf8, ids)]
 
-        def read(snapshot: Snapshot) -> dict[str, Vectors]:
+        def read(snapshot: IndexSnapshot) -> dict[str, Vectors]:
             by_id = snapshot.rows_of(wanted)
             rows = np.array([*by_id.values()], np.int64)
-            return dict(zip(by_id, snapshot.vectors.take(rows), strict=True))
+            return dict(zip(by_id, snapshot.take(rows), strict=True))
 
         return self._read(read)
 
@@ -627,9 +627,7 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        return self._read(
-            lambda snapshot: self._search(snapshot, [text], vector, 1, options)
-        )[0]
+        return self._read(lambda snapshot: self._search(snapshot, [text], vector, 1, options))[0]
 
     @check_arguments
     def search_many(
@@ -648,13 +646,11 @@ class Index:
         """
         if isinstance(texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
-        return self._read(
-            lambda snapshot: self._search(snapshot, texts, vectors, threads, options)
-        )
+        return self._read(lambda snapshot: self._search(snapshot, texts, vectors, threads, options))
 
     def _search(
         self,
-        snapshot: Snapshot,
+        snapshot: IndexSnapshot,
         texts: Sequence[str | None],
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
@@ -720,7 +716,7 @@ class Index:
         the errors of :meth:`search`.
         """
 
-        def read(snapshot: Snapshot) -> Hits:
+        def read(snapshot: IndexSnapshot) -> Hits:
             rows = [*snapshot.rows_of([id_in_utf8(id_)]).values()]
             if not rows:
                 raise NotFound(f"{self.name}: no document has the id {id_!r}")
@@ -737,7 +733,7 @@ class Index:
 
         return self._read(read)
 
-    def _read(self, read: Callable[[Snapshot], Result]) -> Result:
+    def _read(self, read: Callable[[IndexSnapshot], Result]) -> Result:
         """Call ``read``, and again if another process deletes the documents that it reads."""
         for _ in range(TRIES - 1):
             with suppress(DocumentsChanged):

@@ -58,7 +58,7 @@ from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, Source, home
 from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.store import DocumentsChanged, Snapshot
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.parallel import closed_after, parallel_map
 from vocabtool.system.ranking import Rows, are_among
@@ -204,7 +204,7 @@ class Loader:
         self,
         name: str,
         path: Path,
-        before: Snapshot,
+        before: IndexSnapshot,
         writer: Writer,
         request: LoadRequest,
         progress: Callable[[str, float], None] | None,
@@ -548,7 +548,7 @@ class Loader:
             twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
             made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
             try:
-                made[twins >= 0] = self._before.vectors.take(twins[twins >= 0])
+                made[twins >= 0] = self._before.take(twins[twins >= 0])
             except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
                 twins[:] = -1
             if encoded := int(np.count_nonzero(new := twins < 0)):
@@ -591,7 +591,7 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
 
 
 def find_unchanged(
-    before: Snapshot, batch: Batch, vectors: Vectors | None
+    before: IndexSnapshot, batch: Batch, vectors: Vectors | None
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return, for each document, its row in ``before`` (or -1), and whether it is unchanged."""
     kinds = before.manifest.fields
@@ -617,7 +617,7 @@ def find_unchanged(
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
         try:
-            is_same[rows] &= (before.vectors.take(existing[rows]) == stored).all(axis=1)
+            is_same[rows] &= (before.take(existing[rows]) == stored).all(axis=1)
         except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
             is_same[rows] = False
     return existing, is_same

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric
-from vocabtool.documents.batch import Kind
 from vocabtool.encoders.encoder import (
     PROMPT_OPTIONS,
     STORED,
@@ -536,31 +535,3 @@ class IndexModel:
     def _rule(self, rule: str) -> str:
         kept = TOKENIZER.fullmatch(rule)
         return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"
-
-
-class CommitFacts:
-    """What the manifest tells of a commit: a base class of both stores."""
-
-    manifest: Manifest
-    model: IndexModel
-
-    @property
-    def version(self) -> tuple[str, int]:
-        return self.manifest.index, self.manifest.commit
-
-    @property
-    def fields(self) -> Mapping[str, Kind]:
-        return self.manifest.fields
-
-    @property
-    def searched_fields(self) -> tuple[str, ...]:
-        return self.manifest.searched_fields
-
-    @property
-    def known_words(self) -> KnownWords | None:
-        return self.model.known_words
-
-    @property
-    def mean_length(self) -> float:
-        """The mean number of words per row, in the keyword field ``words``."""
-        return self.manifest.words / max(self.manifest.rows, 1)

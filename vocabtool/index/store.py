@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from vocabtool.documents.batch import Batch
+from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.folder import Manifest, Source
 from vocabtool.index.model import Agreement, Canaries, IndexModel
 from vocabtool.search import store
-from vocabtool.search.store import ValueCounts
+from vocabtool.search.store import KnownWords, ValueCounts
 from vocabtool.system.ranking import Rows
 
 Progress = Callable[[str, float], None]
@@ -60,14 +60,13 @@ class VerifyReport:
         )
 
 
-class Snapshot(store.Store, Protocol):
+class IndexSnapshot(store.Snapshot, Protocol):
     """A commit that can be searched, and whose documents can be listed and compared.
 
     A snapshot of a folder never changes. A snapshot of an engine always is the last commit: a
     method raises :class:`DocumentsChanged` if a document that it reads was deleted meanwhile.
 
     - ``number``: the number of the generation; 0 in an engine.
-    - ``mean_length``: the mean number of words per row, in the keyword field ``words``.
     """
 
     manifest: Manifest
@@ -75,10 +74,33 @@ class Snapshot(store.Store, Protocol):
 
     @property
     def number(self) -> int: ...
-    @property
-    def mean_length(self) -> float: ...
 
-    def at_one_commit(self) -> AbstractContextManager[Snapshot]:
+    @property
+    def version(self) -> tuple[str, int]:
+        return self.manifest.index, self.manifest.commit
+
+    @property
+    def rows(self) -> int:
+        return self.manifest.rows
+
+    @property
+    def fields(self) -> Mapping[str, Kind]:
+        return self.manifest.fields
+
+    @property
+    def searched_fields(self) -> tuple[str, ...]:
+        return self.manifest.searched_fields
+
+    @property
+    def known_words(self) -> KnownWords | None:
+        return self.model.known_words
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of words per row, in the keyword field ``words``."""
+        return self.manifest.words / max(self.manifest.rows, 1)
+
+    def at_one_commit(self) -> AbstractContextManager[IndexSnapshot]:
         """Return a snapshot that never changes, for a ``with`` block."""
 
     def canaries(self) -> Canaries:
@@ -141,7 +163,7 @@ class Transaction(Protocol):
         """Record ``sources`` as the FILEs of the index, in the next commit."""
 
     def canaries(self) -> Canaries:
-        """Return some documents of the commit before this transaction: see :class:`Snapshot`."""
+        """Return some documents of the commit before: see :meth:`IndexSnapshot.canaries`."""
 
     def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
@@ -170,7 +192,7 @@ class Store(Protocol):
     notes: tuple[str, ...]
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def snapshot(self) -> IndexSnapshot: ...
     @property
     def is_build(self) -> bool: ...
 

@@ -271,7 +271,6 @@ class VectorLeg:
         self._kept_bytes = kept_bytes
         self._kept: Block | None = None  # of the rows without codes, read when first needed
         self._lock = Lock()
-        self.take = raw.take
 
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.

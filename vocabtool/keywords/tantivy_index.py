@@ -282,11 +282,6 @@ class TantivyReader:
             queries.append(boolean([(must, unscored), *scored]))
         return queries
 
-    def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
-    ) -> list[RankedRows]:
-        return [self.search(query, limit, among) for query in queries]
-
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         musts = [(self._must, self._clause(clause)) for clause in clauses]
         query = self._query.boolean_query(musts)

@@ -18,7 +18,7 @@ from vocabtool.keywords.cutter import highlights, text_in_utf8
 from vocabtool.keywords.tokens import Span
 from vocabtool.search.fusion import Candidates, Fused, shared_ranks
 from vocabtool.search.query import Query, term_clauses
-from vocabtool.search.store import Selection, Store, ValueCount
+from vocabtool.search.store import Selection, Snapshot, ValueCount
 from vocabtool.system.own_files import to_json
 from vocabtool.system.ranking import Rows
 from vocabtool.system.results import TableResult
@@ -312,7 +312,7 @@ def summarise(
     a: float | None = None,
     m: float | None = None,
     weight: float | None = None,
-    store: Store | None = None,
+    store: Snapshot | None = None,
 ) -> QuerySummary:
     """Return a summary of a query; with a ``store``, add frequencies and weights of its words."""
     frequencies = query.frequencies
@@ -321,7 +321,7 @@ def summarise(
         for each in query.words:
             humps = (Term("words", hump) for hump in each.word.humps)
             asked |= dict.fromkeys((*each.terms, each.exact, *humps))
-        frequencies = store.keywords.document_frequencies(asked)
+        frequencies = store.document_frequencies(asked)
     words = []
     for each in query.words:
         word, status = each.word, each.status
@@ -367,7 +367,7 @@ def summarise(
 
 
 def explain_hits(
-    store: Store,
+    store: Snapshot,
     query: Query,
     vector: Vectors | None,
     allowed: Selection,
@@ -399,7 +399,7 @@ def explain_hits(
         )
     alone = [place.rank for place in legs[0]]
     if vector is not None and None in alone:  # not among the candidates: search deeper
-        deep = store.vectors.near(vector, np.empty(0, np.int64), DEEP, allowed).nearest
+        deep = store.nearest(vector, DEEP, allowed)
         found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
         alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
     matched = matched_words(store, query, candidates.rows[places])
@@ -414,7 +414,7 @@ def explain_hits(
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
 
 
-def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+def matched_words(store: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Return, for each row, the words of the query that the row contains."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     asked: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
@@ -427,7 +427,7 @@ def matched_words(store: Store, query: Query, rows: Rows) -> list[tuple[MatchedW
     if not asked or not len(rows):
         return [() for _ in rows]
     queries = [each for _, *both in asked for each in both if each is not None]
-    answers = iter(store.keywords.search_each(queries, len(rows), store.only(rows)))
+    answers = iter(store.search_each(queries, len(rows), store.only(rows)))
     for surface, _, whole in asked:
         found = next(answers)
         wholes = None if whole is None else set(next(answers).rows.tolist())

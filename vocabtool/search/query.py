@@ -43,7 +43,7 @@ from vocabtool.search.store import (
     JoinedWord,
     KnownWords,
     LegQuery,
-    Store,
+    Snapshot,
     WordStatus,
 )
 
@@ -75,7 +75,9 @@ class Part:
     demand: Asked | None = None
 
 
-def understand(store: Store, text: str, literal: bool = False) -> tuple[str, tuple[Part, ...], str]:
+def understand(
+    store: Snapshot, text: str, literal: bool = False
+) -> tuple[str, tuple[Part, ...], str]:
     """Find the operators of a query. ``literal``: whether to treat the whole text as words.
 
     Returns the query with white space in place of operators, so that words keep their offsets; the
@@ -134,7 +136,7 @@ def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
         yield run
 
 
-def _part(store: Store, text: str, start: int, end: int) -> Part:
+def _part(store: Snapshot, text: str, start: int, end: int) -> Part:
     bare = text[start:end].lstrip("(")
     if bare.rstrip(AFTER):
         start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
@@ -285,7 +287,7 @@ class Query(LegQuery):
     is_unknown: bool
 
 
-def parse_query(store: Store, text: str, settings: Settings) -> Query:
+def parse_query(store: Snapshot, text: str, settings: Settings) -> Query:
     searched, operators, for_vector = understand(store, text, settings.literal)
     every_word = store.cutter.query(searched)
     cut = every_word[:MAX_WORDS]
@@ -416,7 +418,7 @@ def is_word(text: str) -> bool:
 
 def term_clauses(
     words: Iterable[WeighedWord],
-    store: Store,
+    store: Snapshot,
     terms: Iterable[Term],
     *,
     is_weighted: bool = False,
@@ -467,7 +469,7 @@ def term_clauses(
 
 def _other_spellings(
     words: Iterable[WeighedWord],
-    store: Store,
+    store: Snapshot,
     frequencies: Mapping[Term, int],
     counted: Mapping[Term, Clause],
 ) -> list[Clause]:
@@ -490,7 +492,7 @@ def _other_spellings(
 
 
 def unknown_share(
-    words: Sequence[WeighedWord], store: Store, frequencies: Mapping[Term, int]
+    words: Sequence[WeighedWord], store: Snapshot, frequencies: Mapping[Term, int]
 ) -> float:
     """Return m, 0 to 1: the share of a query's idf that comes from unknown words.
 

@@ -26,7 +26,7 @@ from vocabtool.search.hits import Hit, Hits, Suggestion, explain_hits, summarise
 from vocabtool.search.query import MAX_WORDS, Query, parse_query
 from vocabtool.search.rerank import BestHits, best_hits
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Asked, Combination, Selection, Store, ValueCount
+from vocabtool.search.store import Asked, Combination, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
@@ -63,7 +63,7 @@ class Arrangement:
             group_by=settings.group_by,
         )
 
-    def check_fields(self, store: Store) -> None:
+    def check_fields(self, store: Snapshot) -> None:
         """Raise ``ValueError`` if the arrangement names a field that the index does not keep."""
         fields = [("sort", name) for name, _ in self.sort]
         fields += [("facets", name) for name in self.facets]
@@ -79,7 +79,7 @@ class Arrangement:
         return candidates if self.sort or self.group_by is not None else self.offset + k
 
     def page(
-        self, store: Store, rows: Rows, k: int, total: int
+        self, store: Snapshot, rows: Rows, k: int, total: int
     ) -> tuple[Places, Sequence[int | None], int]:
         """Return a page of at most ``k`` candidates or groups.
 
@@ -110,7 +110,7 @@ class Arrangement:
 
 
 def count_facets(
-    store: Store, fields: Sequence[str], query: Query, allowed: Selection
+    store: Snapshot, fields: Sequence[str], query: Query, allowed: Selection
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count field values in the allowed documents that contain a word of the query.
 
@@ -163,7 +163,7 @@ NO_VOCABULARY: Final = (
 
 
 def search(
-    store: Store,
+    store: Snapshot,
     text: str | None,
     vector: Vectors | None,
     *,
@@ -257,7 +257,7 @@ def search(
 
 
 def _list_documents(
-    store: Store,
+    store: Snapshot,
     arrangement: Arrangement,
     query: Query,
     settings: Settings,
@@ -267,7 +267,7 @@ def _list_documents(
 ) -> Hits:
     rows = store.in_order(allowed)
     places, further, total = arrangement.page(store, rows, settings.k, len(rows))
-    documents = store.documents.fetch_documents(rows[places])
+    documents = store.fetch_documents(rows[places])
     hits = tuple(
         Hit(document.id, document.text, document.fields, 0.0, 0, further=more)
         for document, more in zip(documents, further, strict=True)
@@ -296,14 +296,14 @@ def _no_document_contains(query: Query, where: str | None) -> str:
 
 
 def _make_hits(
-    store: Store,
+    store: Snapshot,
     candidates: Candidates,
     tiers: NDArray[np.int8],
     best: BestHits,
     further: Sequence[int | None],
 ) -> tuple[Hit, ...]:
     places = best.places
-    documents = store.documents.fetch_documents(candidates.rows[places])
+    documents = store.fetch_documents(candidates.rows[places])
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     hits = [
@@ -338,7 +338,7 @@ def _check_vector(text: str | None, vector: Vectors | None, settings: Settings) 
 
 
 def _first_notes(
-    store: Store,
+    store: Snapshot,
     query: Query,
     settings: Settings,
     text: str | None,
@@ -372,13 +372,13 @@ def _first_notes(
     return notes
 
 
-def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
+def _suggest_spellings(store: Snapshot, query: Query) -> tuple[Suggestion, ...]:
     stems = dict[str, Term]()
     for word in query.words:
         if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
             stems.setdefault(word.word.surface, Term("words", word.word.words[0]))
     near_of = {
-        surface: store.keywords.near_spellings(term.text, MAX_SPELLINGS)
+        surface: store.near_spellings(term.text, MAX_SPELLINGS)
         for surface, term in islice(stems.items(), MAX_SUGGESTIONS)
         if not query.frequencies.get(term)
     }
@@ -386,10 +386,10 @@ def _suggest_spellings(store: Store, query: Query) -> tuple[Suggestion, ...]:
         near: Counter() for near in chain.from_iterable(near_of.values())
     }
     queries = [KeywordQuery((Clause((Term("words", near),)),)) for near in ways]
-    best = store.keywords.search_each(queries, DOCUMENTS_READ, store.live)
+    best = store.search_each(queries, DOCUMENTS_READ, store.live)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(hits.rows for hits in best)]))
     for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
-        for document in store.documents.fetch_documents(rows[at : at + DOCUMENTS_READ]):
+        for document in store.fetch_documents(rows[at : at + DOCUMENTS_READ]):
             for stem, place in store.cutter.places(document.text):
                 if stem in ways:
                     ways[stem][document.text[place.start : place.end].lower()] += 1
@@ -409,7 +409,7 @@ MAX_CHARACTERS: Final = 100_000  # of a document; the rest is not read
 
 
 def find_similar(
-    store: Store,
+    store: Snapshot,
     row: int,
     mean_length: float,
     *,
@@ -424,19 +424,19 @@ def find_similar(
     for its default.
     """
     rows = np.array([row])
-    text = store.documents.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
+    text = store.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
     words = telling_words(store, text, mean_length)
     return search(
         store,
         " ".join(words) or None,
-        store.vectors.take(rows)[0],
+        store.take(rows)[0],
         settings=Settings(k=k, a=a, where=where, explain=explain, guarantee=False, literal=True),
         without=row,
         is_own=True,
     )
 
 
-def telling_words(store: Store, text: str, mean_length: float) -> list[str]:
+def telling_words(store: Snapshot, text: str, mean_length: float) -> list[str]:
     """Return the words of a text that have the highest BM25 weights, best first, as written."""
     (terms,) = store.cutter.terms([text])
     counts, spellings = Counter(terms.words.split()), dict[Term, str]()
@@ -448,7 +448,7 @@ def telling_words(store: Store, text: str, mean_length: float) -> list[str]:
                 if stem in word.words:
                     spelling = word.surface[place.start : place.end]
                     spellings.setdefault(Term("words", stem), spelling)
-    frequencies = store.keywords.document_frequencies(spellings)
+    frequencies = store.document_frequencies(spellings)
     weights = dict[Term, float]()
     for term, frequency in frequencies.items():
         if frequency > 1:

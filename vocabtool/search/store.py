@@ -1,14 +1,14 @@
-"""The interface of a store: one commit of an index, in a folder or an engine.
+"""What a search needs of an index: one commit, in a folder or an engine.
 
-``index/generation.py`` implements the interface for folders, and ``index/postgres/`` for
-PostgreSQL. Several threads may use a store at the same time.
+``index/generation.py`` implements it for folders, and ``index/postgres/snapshot.py`` for
+PostgreSQL. Several threads may use a snapshot at the same time.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
@@ -202,82 +202,34 @@ class LegQuery:
     unstemmed: tuple[Clause, ...]
 
 
-class KeywordStore(Protocol):
-    """The part of a store that searches for words."""
-
-    def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Selection
-    ) -> list[RankedRows]:
-        """Return the best documents for each query, in one round trip.
-
-        ``queries``: without clauses in ``must``.
-        """
-
-    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the document frequency of each term, in one round trip."""
-
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return words of the corpus with a similar spelling, most frequent first."""
-
-
-class VectorStore(Protocol):
-    """The part of a store that searches by vector."""
-
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Selection) -> Near:
-        """Return the documents nearest to a vector, and the similarities of ``rows``.
-
-        - ``vector``: shape (dim,).
-        - ``limit``: maximum number of nearest documents.
-        - ``among``: the documents to search; ``rows`` may contain others.
-
-        Documents without a vector are never among the nearest.
-        """
-
-    def take(self, rows: Rows) -> Vectors:
-        """Return the stored vectors of ``rows``, shape (n, dim); zero if a document has none."""
-
-
-class DocumentStore(Protocol):
-    """Reads documents by row number. ``rows``: int64, shape (n,)."""
-
-    def ids(self, rows: Rows) -> list[str]: ...
-
-    def fetch_documents(self, rows: Rows) -> list[Document]: ...
-
-
-class Store(Protocol):
+class Snapshot(Protocol):
     """One commit of an index. A search reads folders and engines through this interface.
 
-    A query calls :meth:`statistics`, :meth:`select`, :meth:`legs`, and
-    :meth:`DocumentStore.fetch_documents`. An engine behind a network answers each of these calls in
-    one round trip.
+    A query calls :meth:`statistics`, :meth:`select`, :meth:`legs`, and :meth:`fetch_documents`. An
+    engine behind a network answers each of these calls in one round trip.
 
-    ``version``: the id of the index, and the number of the commit. ``rows``: number of rows, the N
-    in the formula of the idf. ``live``: the selection of all
-    documents. ``known_words``: the words that the model knows, or ``None``.
-    ``searched_fields``: the fields that texts consist of; empty if texts have one field.
+    - ``version``: the id of the index, and the number of the commit.
+    - ``rows``: number of rows, the N in the formula of the idf.
+    - ``live``: the selection of all documents.
+    - ``known_words``: the words that the model knows, or ``None``.
+    - ``searched_fields``: the fields that texts consist of; empty if texts have one field.
+
+    Row numbers are int64, shape (n,).
     """
+
+    live: Selection
+    cutter: Cutter
 
     @property
     def version(self) -> tuple[str, int]: ...
     @property
     def rows(self) -> int: ...
     @property
-    def live(self) -> Selection: ...
-    @property
     def fields(self) -> Mapping[str, Kind]: ...
-    @property
-    def cutter(self) -> Cutter: ...
     @property
     def known_words(self) -> KnownWords | None: ...
     @property
     def searched_fields(self) -> tuple[str, ...]: ...
-    @property
-    def keywords(self) -> KeywordStore: ...
-    @property
-    def vectors(self) -> VectorStore: ...
-    @property
-    def documents(self) -> DocumentStore: ...
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Selection:
         """Select the documents that satisfy every part of ``asked``.
@@ -288,6 +240,11 @@ class Store(Protocol):
         """
 
     def only(self, rows: Rows) -> Selection: ...
+
+    def is_empty(self, selection: Selection) -> bool: ...
+
+    def in_order(self, selection: Selection) -> Rows:
+        """Return all rows of a selection in the order of their ids."""
 
     def statistics(
         self, terms: Iterable[Term], joined: Sequence[JoinedWord]
@@ -301,7 +258,11 @@ class Store(Protocol):
         that is not in the corpus may be left out.
         """
 
-    def is_empty(self, selection: Selection) -> bool: ...
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        """Return the document frequency of each term, in one round trip."""
+
+    def near_spellings(self, word: str, limit: int) -> list[str]:
+        """Return words of the corpus with a similar spelling, most frequent first."""
 
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
@@ -316,8 +277,27 @@ class Store(Protocol):
         details see the code of :class:`MaskStore`.
         """
 
-    def in_order(self, selection: Selection) -> Rows:
-        """Return all rows of a selection in the order of their ids."""
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Selection
+    ) -> list[RankedRows]:
+        """Return the best documents for each query, in one round trip.
+
+        ``queries``: without clauses in ``must``.
+        """
+
+    def nearest(self, vector: Vectors, limit: int, among: Selection) -> RankedRows:
+        """Return the documents nearest to a vector of shape (dim,).
+
+        Documents without a vector are never among them.
+        """
+
+    def take(self, rows: Rows) -> Vectors:
+        """Return the stored vectors of ``rows``, shape (n, dim); zero if a document has none."""
+
+    def ids(self, rows: Rows) -> list[str]: ...
+
+    def fetch_documents(self, rows: Rows) -> list[Document]:
+        """Return the documents in ``rows``, without null fields."""
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
         """Return the rank of each row's value in a kept field. Smaller values have smaller ranks.
@@ -347,13 +327,29 @@ class MaskStore:
 
     rows: int
     live: Any
-    keywords: Any  # a KeywordStore, with the method rows_with_all
-    vectors: Any  # a VectorStore
+    keywords: Any  # searches by words: a TantivyReader
+    vectors: Any  # searches by vectors: a VectorLeg
     where: Callable[[Where], Mask]
-    only: Callable[[Rows], Selection] = staticmethod(mask_of)
 
-    def at_one_commit(self) -> AbstractContextManager[Any]:
-        return nullcontext(self)
+    def only(self, rows: Rows) -> Mask:
+        return mask_of(rows)
+
+    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
+        frequencies: dict[Term, int] = self.keywords.document_frequencies(terms)
+        return frequencies
+
+    def near_spellings(self, word: str, limit: int) -> list[str]:
+        spellings: list[str] = self.keywords.near_spellings(word, limit)
+        return spellings
+
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
+    ) -> list[RankedRows]:
+        return [self.keywords.search(query, limit, among) for query in queries]
+
+    def nearest(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
+        near: Near = self.vectors.near(vector, np.empty(0, np.int64), limit, among)
+        return near.nearest
 
     def statistics(
         self, terms: Iterable[Term], joined: Sequence[JoinedWord]

@@ -21,13 +21,13 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import CANDIDATES, Canaries, CommitFacts, IndexModel, spread
+from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.postgres import legs
 from vocabtool.index.postgres.conditions import sql_of, storable, value_of_column
 from vocabtool.index.postgres.database import GONE, Connections, key_of, one_commit, run
 from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.store import DocumentsChanged
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
@@ -45,7 +45,7 @@ Answers = list[tuple[Any, ...]]
 Result = TypeVar("Result")
 
 
-class PostgresSnapshot(CommitFacts):
+class PostgresSnapshot(IndexSnapshot):
     """The newest commit of an index, to search it and to read its documents.
 
     Each call may read a newer commit. Threads may share an object.
@@ -73,12 +73,6 @@ class PostgresSnapshot(CommitFacts):
         self.refresh()
         configuration = self.manifest.configuration
         self.vector_sql = self._read(lambda opened: VectorSql.of(opened, n, configuration))
-
-    @property
-    def keywords(self) -> PostgresSnapshot:
-        return self  # no reference to itself, which would keep its connections for long
-
-    vectors = documents = keywords
 
     def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
         """Run statements in one round trip; return the rows of each statement.
@@ -116,10 +110,6 @@ class PostgresSnapshot(CommitFacts):
         return self._read(lambda opened: canaries_of(opened, self.n, self.manifest))
 
     # What is known of the commit
-
-    @property
-    def rows(self) -> int:
-        return self.manifest.rows
 
     def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
         return self.statistics(terms, ())[0]
@@ -275,14 +265,12 @@ class PostgresSnapshot(CommitFacts):
         answers = self._ask(*(Part(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
         return nearest(word, dict(row for rows in answers for row in rows), limit)
 
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Part) -> Near:
-        """Return the nearest documents. Similarities of ``rows`` are unknown: see :meth:`legs`."""
-        unknown = np.full(len(rows), np.nan, np.float32)
+    def nearest(self, vector: Vectors, limit: int, among: Part) -> RankedRows:
         if limit < 1 or not np.count_nonzero(vector):
-            return Near(RankedRows.none(), unknown)
+            return RankedRows.none()
         no_words = store.LegQuery(should=(), codes=(), unstemmed=())
         candidates, _ = self.legs(no_words, vector, limit, among)
-        return Near(RankedRows(candidates.rows, candidates.similarities), unknown)
+        return RankedRows(candidates.rows, candidates.similarities)
 
     def take(self, rows: Rows) -> Vectors:
         # ``None`` for a document without a vector
