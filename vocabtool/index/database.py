@@ -82,6 +82,15 @@ def column(fields: Fields, name: str) -> str:
     return f"field_{[*fields].index(name)}"
 
 
+def file_state(file: Path) -> tuple[int, int, int]:
+    """Return what each commit changes: size and time of the file, and the journal's size."""
+    stat, journal = file.stat(), file.with_name(JOURNALS[0])
+    try:
+        return stat.st_size, stat.st_mtime_ns, journal.stat().st_size
+    except FileNotFoundError:
+        return stat.st_size, stat.st_mtime_ns, 0
+
+
 class Database:
     """The database of one generation of an index, open for reading.
 
@@ -141,7 +150,7 @@ class Database:
         SQLite reads such a file beside the journal of a writer. Without a journal, it reads the
         file only as immutable: then a connection is good until a writer changes the file.
         """
-        self._inode, now, self._as_opened = self.file.stat().st_ino, self._state(), None
+        self._inode, now, self._as_opened = self.file.stat().st_ino, file_state(self.file), None
         try:
             return self._connection_in("mode=rw")
         except sqlite3.OperationalError as error:
@@ -166,17 +175,13 @@ class Database:
             raise
         return connection
 
-    def _state(self) -> tuple[int, int, int]:
-        """Return what each commit changes: size and time of the file, and the journal's size."""
-        file, journal = self.file.stat(), self.file.with_name(JOURNALS[0])
-        try:
-            return file.st_size, file.st_mtime_ns, journal.stat().st_size
-        except FileNotFoundError:
-            return file.st_size, file.st_mtime_ns, 0
-
     def _is_outdated(self) -> bool:
         # A writer does not change a file that is no longer there.
-        return self._as_opened is not None and self.is_there and self._as_opened != self._state()
+        return (
+            self._as_opened is not None
+            and self.is_there
+            and self._as_opened != file_state(self.file)
+        )
 
     @property
     def is_there(self) -> bool:

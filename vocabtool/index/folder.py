@@ -22,14 +22,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from glob import escape, has_magic
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,10 @@ from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
-from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, reading
-from vocabtool.index.database import NAME, Database
+from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.index.database import NAME, Database, file_state
 from vocabtool.index.vector_codes import CodeFacts
+from vocabtool.keywords.tantivy_index import META
 from vocabtool.search.settings import Calibration
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
@@ -48,6 +49,8 @@ KIND: Final = "index"
 FORMAT: Final = 7
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 MAX_DIMENSIONS: Final = 1 << 16
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,43 +265,72 @@ class Commit:
     is_deleted: NDArray[np.bool_]
 
 
+def read_again(
+    path: Path, read: Callable[[Commit], Result], earlier: Commit | None = None
+) -> Result:
+    """Call ``read`` with the last commit, and again if a writer removed its files meanwhile.
+
+    ``earlier``: as in :func:`read_commit`.
+    """
+    while True:
+        before = _version(path)
+        try:
+            return read(read_commit(path, earlier))
+        except (InvalidFile, NotFound, OSError):
+            if _version(path) == before:
+                raise
+
+
+def _version(path: Path) -> tuple[object, ...]:
+    """Return a value that differs after each commit and after each change of keyword files."""
+    generation = current_generation(path)
+    try:
+        meta = (generation / KEYWORDS / META).stat()
+        state = file_state(generation / NAME)
+    except OSError:  # gone, perhaps with its generation
+        return (generation.name,)
+    return (generation.name, *state, meta.st_ino, meta.st_mtime_ns)
+
+
 def read_commit(path: Path, earlier: Commit | None = None) -> Commit:
     """Read the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
 
-    If ``earlier`` is from the same file, both commits share its connection.
+    Without the lock of the index, call it by :func:`read_again`. If ``earlier`` is from the same
+    file, both commits share its connection.
     """
-    while True:
-        generation = current_generation(path)
-        try:
-            if earlier is not None and earlier.folder == generation and earlier.database.is_there:
-                database = earlier.database
-            else:
-                database = Database(generation)
-            with reading(str(database.file)):
-                found = database.fetch("SELECT data, deleted FROM record")
-                if len(found) != 1 or not all(isinstance(each, bytes) for each in found[0]):
-                    raise InvalidFile("contains no commit")
-                data, bitmap = found[0]
-                manifest = Manifest.decode(data)
-                if len(bitmap) != -(-manifest.rows // 8):
-                    raise InvalidFile("damaged: the bitmap of deleted rows has the wrong length")
-                bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
-                if np.count_nonzero(bits) != manifest.deleted:
-                    raise InvalidFile(
-                        f"damaged: the bitmap of deleted rows must mark {manifest.deleted:,} rows"
-                    )
-            return Commit(generation, database, manifest, bits.astype(np.bool_))
-        except (NotFound, InvalidFile) as error:
-            if current_generation(path) != generation:  # compacted meanwhile
-                continue
-            if not (generation / NAME).exists():
-                what = f"contains no {NAME}, so it is not an index of this version"
-                raise InvalidFile(f"{generation}: {what}; {ADVICE}") from error
-            raise
+    generation = current_generation(path)
+    if not (generation / NAME).exists():
+        what = f"contains no {NAME}, so it is not an index of this version"
+        raise InvalidFile(f"{generation}: {what}; {ADVICE}")
+    if earlier is not None and earlier.folder == generation and earlier.database.is_there:
+        database = earlier.database
+    else:
+        database = Database(generation)
+    with reading(str(database.file)):
+        records = database.fetch("SELECT data, deleted FROM record")
+        if len(records) != 1 or not all(isinstance(value, bytes) for value in records[0]):
+            raise InvalidFile("contains no commit")
+        data, bitmap = records[0]
+        manifest = Manifest.decode(data)
+        if len(bitmap) != -(-manifest.rows // 8):
+            raise InvalidFile("damaged: the bitmap of deleted rows has the wrong length")
+        bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=manifest.rows)
+        if np.count_nonzero(bits) != manifest.deleted:
+            raise InvalidFile(
+                f"damaged: the bitmap of deleted rows must mark {manifest.deleted:,} rows"
+            )
+    return Commit(generation, database, manifest, bits.astype(np.bool_))
+
+
+def refuse_another(commit: Commit, earlier: Commit) -> None:
+    """Raise :class:`VocabtoolError` if two commits are of different indexes."""
+    if commit.manifest.index != earlier.manifest.index:
+        name = commit.folder.parent
+        raise VocabtoolError(f"{name}: it was replaced by another index; open it again")
 
 
 def read_manifest(path: Path) -> Manifest:
-    commit = read_commit(path)
+    commit = read_again(path, lambda commit: commit)
     commit.database.close()
     return commit.manifest
 

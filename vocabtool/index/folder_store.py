@@ -33,6 +33,7 @@ from vocabtool.index.folder import (
     Manifest,
     make_current,
     new_generation,
+    read_again,
     read_commit,
     read_manifest,
     recover,
@@ -44,7 +45,6 @@ from vocabtool.index.generation import (
     cutter_of,
     open_snapshot,
     raw_vectors,
-    read_again,
 )
 from vocabtool.index.model import OpenedModel
 from vocabtool.index.raw_vectors import measure_recall
@@ -135,13 +135,13 @@ class FolderStore:
         return cls(path, opened.encoder, {"vocabulary": words})
 
     def refresh(self) -> None:
-        if self._last_commit().manifest.commit != self.snapshot.manifest.commit:
-            self.snapshot = open_snapshot(self.path, self.snapshot)
+        self.snapshot = open_snapshot(self.path, self.snapshot)
 
     @contextmanager
     def begin(self) -> Iterator[FolderTransaction]:
         with telling_full_disk(self.path, AS_COMMITTED), lock_folder(self.path):
-            commit = self._last_commit()
+            commit = read_commit(self.path, self.snapshot.commit)
+            folder.refuse_another(commit, self.snapshot.commit)
             recover(self.path, commit)
             cutter = self.snapshot.cutter
             transaction = FolderTransaction(
@@ -151,7 +151,7 @@ class FolderStore:
                 yield transaction
 
     def compact(self, progress: Progress | None = None) -> int:
-        self._last_commit()
+        self.refresh()
         return compact(self.path, progress)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
@@ -197,13 +197,6 @@ class FolderStore:
 
     def close(self) -> None:
         self.snapshot.commit.database.close()
-
-    def _last_commit(self) -> Commit:
-        before = self.snapshot.commit
-        last = read_commit(self.path, before)
-        if last.manifest.index != before.manifest.index:
-            raise VocabtoolError(f"{self.name}: it was replaced by another index; open it again")
-        return last
 
 
 def compact(path: Path, progress: Progress | None = None) -> int:

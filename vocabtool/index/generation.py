@@ -23,7 +23,7 @@ from vocabtool.documents.batch import Batch, Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import Database, DatabaseWriter, column, text_hash
 from vocabtool.index.documents import MAX_FIELDS, union, values_of
@@ -36,7 +36,8 @@ from vocabtool.index.folder import (
     FileFacts,
     Manifest,
     Source,
-    read_commit,
+    read_again,
+    refuse_another,
     remove_old_codes,
 )
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
@@ -179,10 +180,10 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
         statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
         given = (self.rows, gone)
         with ExitStack() as opened:
-            try:  # a connection of its own: other threads may search meanwhile
+            database = self.commit.database
+            if database.is_there:  # otherwise another process has compacted the index
+                # A connection of its own: other threads may search meanwhile.
                 database = opened.enter_context(closing(Database(self.commit.folder)))
-            except NotFound:  # another process compacted the index
-                database = self.commit.database
             totals = f"SELECT total(n), count(*) FROM ({counts})"
             ((documents, distinct),) = database.fetch(totals, given)
             found = database.fetch(statement, (*given, limit))
@@ -263,10 +264,15 @@ def open_snapshot(
     """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
     ``given``, ``options``: the model that the caller passed, and its options. Raises
-    :class:`NotFound` and :class:`InvalidFile`.
+    :class:`NotFound` and :class:`InvalidFile`, and :class:`VocabtoolError` if the ``earlier``
+    snapshot is of another index.
     """
 
     def open_commit(commit: Commit) -> FolderSnapshot:
+        if earlier is not None:
+            refuse_another(commit, earlier.commit)
+            if commit.manifest.commit == earlier.manifest.commit:
+                return earlier
         cutter = earlier.cutter if earlier is not None else None
         if cutter is None or cutter.fingerprint != commit.manifest.configuration.cutter:
             cutter = cutter_of(str(path), commit.manifest.configuration)
@@ -278,32 +284,6 @@ def open_snapshot(
         return FolderSnapshot(path, commit, model, cutter, earlier)
 
     return read_again(path, open_commit, None if earlier is None else earlier.commit)
-
-
-def read_again(
-    path: Path, read: Callable[[Commit], Result], earlier: Commit | None = None
-) -> Result:
-    """Call ``read`` with the last commit, and again if a writer removed its files meanwhile.
-
-    ``earlier``: as in :func:`read_commit`.
-    """
-    while True:
-        commit = read_commit(path, earlier)
-        before = _version(commit)
-        try:
-            return read(commit)
-        except (InvalidFile, OSError):
-            if _version(read_commit(path, earlier)) == before:
-                raise
-
-
-def _version(commit: Commit) -> tuple[str, int, int, int]:
-    """Return a value that differs after each commit and after each change of keyword files."""
-    try:
-        meta = (commit.folder / KEYWORDS / tantivy_index.META).stat()
-    except OSError:  # gone, with its generation
-        return (commit.folder.name, commit.manifest.commit, 0, 0)
-    return (commit.folder.name, commit.manifest.commit, meta.st_ino, meta.st_mtime_ns)
 
 
 def cutter_of(name: str, held: Configuration) -> Cutter:
