@@ -40,28 +40,28 @@ Fetched = TypeVar("Fetched")
 def ids(snapshot: IndexSnapshot, where: str | None = None) -> Iterator[str]:
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS[1]):
-        part = rows[start : start + BLOCK_ROWS[1]]
-        yield from _fetch(snapshot, snapshot.ids, part)
+        block = rows[start : start + BLOCK_ROWS[1]]
+        yield from _fetch(snapshot, snapshot.ids, block)
 
 
 def blocks(snapshot: IndexSnapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
     """Yield (rows, documents) in blocks of about 4 MB of text."""
     start, step = 0, BLOCK_ROWS[0]
     while start < len(rows):
-        part = rows[start : start + step]
-        found = _fetch(snapshot, snapshot.fetch_documents, part)
-        for at, each in enumerate(found):
+        block = rows[start : start + step]
+        documents = _fetch(snapshot, snapshot.fetch_documents, block)
+        for at, document in enumerate(documents):
             others = {
                 name: text_in_utf8(value)
-                for name, value in each.fields.items()
+                for name, value in document.fields.items()
                 if isinstance(value, str) and not value.isascii()
             }
             if others:
-                found[at] = replace(each, fields={**each.fields, **others})
-        yield part, found
-        start += len(part)
-        size = sum(len(each.text) for each in found)
-        step = max(1, min(BLOCK_ROWS[1], len(part) * BLOCK_BYTES // max(size, 1)))
+                documents[at] = replace(document, fields={**document.fields, **others})
+        yield block, documents
+        start += len(block)
+        size = sum(len(document.text) for document in documents)
+        step = max(1, min(BLOCK_ROWS[1], len(block) * BLOCK_BYTES // max(size, 1)))
 
 
 def _fetch(
@@ -106,20 +106,20 @@ def export(
             table_file = parquet.ParquetWriter if ending == ".parquet" else pa.ipc.new_file
             table = opened.enter_context(table_file(out, schema))
         done = 0
-        for part, documents in blocks(snapshot, rows):
+        for block, documents in blocks(snapshot, rows):
             if is_joined:  # only the part that is from the field ``text`` is the text of a row
-                for at, each in enumerate(documents):
-                    places = places_of(each.text, each.fields, searched)
-                    own = (each.text[start:end] for name, start, end in places if name == TEXT)
-                    documents[at] = replace(each, text="".join(own))
-            stored = snapshot.take(part) if vectors else None
+                for at, document in enumerate(documents):
+                    places = places_of(document.text, document.fields, searched)
+                    own = (document.text[start:end] for name, start, end in places if name == TEXT)
+                    documents[at] = replace(document, text="".join(own))
+            stored = snapshot.take(block) if vectors else None
             if ending == ".jsonl":
-                out.writelines(orjson.dumps(as_row(each)) + b"\n" for each in documents)
+                out.writelines(orjson.dumps(as_row(document)) + b"\n" for document in documents)
                 if stored is not None:
                     matrix.write(stored.astype("<f4", copy=False).tobytes())
             else:
                 table.write_table(_table(documents, stored, schema, kinds))
-            done += len(part)
+            done += len(block)
             if progress is not None:
                 progress("documents written", done / len(rows))
     return done
@@ -133,10 +133,10 @@ def is_of_fields(snapshot: IndexSnapshot, where: str | None = None) -> bool:
     """
     searched = snapshot.searched_fields
     return bool(searched) and all(
-        places_of(each.text, each.fields, searched)
-        or not (each.text or any(map(each.fields.get, weights_of(searched))))
+        places_of(document.text, document.fields, searched)
+        or not (document.text or any(map(document.fields.get, weights_of(searched))))
         for _, documents in blocks(snapshot, snapshot.rows_in_order(where))
-        for each in documents
+        for document in documents
     )
 
 
@@ -159,13 +159,16 @@ def _table(
     schema: pa.Schema,
     kinds: Mapping[str, Kind],
 ) -> pa.Table:
-    columns: list[Any] = [[each.id for each in documents], [each.text for each in documents]]
+    columns: list[Any] = [
+        [document.id for document in documents],
+        [document.text for document in documents],
+    ]
     for name, kind in kinds.items():
-        values = [each.fields.get(name) for each in documents]
+        values = [document.fields.get(name) for document in documents]
         if kind == "number":
-            values = [None if each is None else float(str(each)) for each in values]
+            values = [None if value is None else float(str(value)) for value in values]
         columns.append(values)
-    arrays = [pa.array(each, schema.types[at]) for at, each in enumerate(columns)]
+    arrays = [pa.array(values, schema.types[at]) for at, values in enumerate(columns)]
     if vectors is not None:
         flat = pa.array(vectors.reshape(-1), pa.float32())
         arrays.append(pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]))
@@ -239,12 +242,12 @@ def stats(
     progress: Progress | None = None,
 ) -> IndexStats:
     manifest = snapshot.manifest
-    held, codes, load = manifest.configuration, manifest.codes, manifest.load
+    configuration, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = count_unknown(snapshot, progress) if unknown else None
     fields = []
     for name, kind in manifest.fields.items():
-        documents, found = snapshot.value_facts(name, MOST_FREQUENT)
-        fields.append(FieldStats(name, kind, documents, found.distinct, found.frequent))
+        documents, counts = snapshot.value_facts(name, MOST_FREQUENT)
+        fields.append(FieldStats(name, kind, documents, counts.distinct, counts.frequent))
     return IndexStats(
         documents=manifest.live,
         deleted=manifest.deleted,
@@ -252,22 +255,22 @@ def stats(
         generation=snapshot.number,
         loading=load is not None and not load.finished,
         fields=tuple(fields),
-        model=held.model,
-        kind=held.kind,
-        dim=held.dim,
-        metric=held.metric,
-        dtype=held.dtype,
-        language=held.language,
+        model=configuration.model,
+        kind=configuration.kind,
+        dim=configuration.dim,
+        metric=configuration.metric,
+        dtype=configuration.dtype,
+        language=configuration.language,
         recall=None if codes is None else codes.recall,
         calibration=manifest.calibration,
         files=files,
-        sources=tuple(each.name for each in manifest.sources),
+        sources=tuple(source.name for source in manifest.sources),
         searched_fields=manifest.searched_fields,
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(
-            ValueCount(each.word.decode("utf-8", "backslashreplace"), each.count)
-            for each in (counted.commonest(MOST_FREQUENT) if counted is not None else ())
+            ValueCount(word.word.decode("utf-8", "backslashreplace"), word.count)
+            for word in (counted.commonest(MOST_FREQUENT) if counted is not None else ())
         ),
     )
 
@@ -288,9 +291,9 @@ def count_unknown(
 
     def texts() -> Iterator[pa.StringArray]:
         done = 0
-        for part, documents in blocks(snapshot, rows):
-            yield pa.array([each.text for each in documents], pa.string())
-            done += len(part)
+        for block, documents in blocks(snapshot, rows):
+            yield pa.array([document.text for document in documents], pa.string())
+            done += len(block)
             if progress is not None:
                 progress("words counted", done / len(rows))
 

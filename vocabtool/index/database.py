@@ -198,8 +198,8 @@ class Database:
         """Return the row numbers that a statement selects: int64, shape (n,)."""
 
         def read(connection: sqlite3.Connection) -> Rows:
-            found = connection.execute(statement, parameters)
-            return np.fromiter((row for (row,) in found), np.int64)
+            cursor = connection.execute(statement, parameters)
+            return np.fromiter((row for (row,) in cursor), np.int64)
 
         rows = self._read(read)
         if rows.min(initial=0) < 0:
@@ -211,13 +211,13 @@ class Database:
         while True:
             try:
                 with self.statements() as connection:
-                    found = read(connection)
+                    answer = read(connection)
             except InvalidFile:
                 if not self._is_outdated():
                     raise
             else:
                 if not self._is_outdated():
-                    return found
+                    return answer
 
     def select(self, statement: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """Run a statement for each batch of ``values``; return the rows of all its results.
@@ -233,11 +233,11 @@ class Database:
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """Return the rows of each known id, ascending, including deleted and uncommitted rows."""
-        found: dict[str, list[int]] = {}
+        rows: dict[str, list[int]] = {}
         statement = "SELECT id, row FROM documents WHERE id IN (?...) ORDER BY row"
         for id_, row in self.select(statement, ids):
-            found.setdefault(id_, []).append(row)
-        return found
+            rows.setdefault(id_, []).append(row)
+        return rows
 
     def fetch_each(self, columns: str, tables: str, rows: Rows) -> list[tuple[Any, ...]]:
         """Return the values of ``columns`` for each of ``rows``, in the same order.
@@ -274,20 +274,20 @@ class Database:
         first, step = 0, READ_ROWS[0]
         while first < rows:
             end, size = min(first + step, rows), 0
-            part = self.fetch(statement, (first, end))
-            if [row for row, *_ in part] != [*range(first, end)]:
+            batch = self.fetch(statement, (first, end))
+            if [row for row, *_ in batch] != [*range(first, end)]:
                 raise InvalidFile(
                     f"damaged: rows {first:,} to {end - 1:,} are incomplete", file=str(self.file)
                 )
-            for row, id_, text, _, recorded, *_ in part:
+            for row, id_, text, _, recorded, *_ in batch:
                 if not isinstance(id_, str) or not isinstance(text, str):
                     raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
                 encoded = text.encode(errors="surrogateescape")
                 size += len(encoded)
                 if text_hash(encoded) != recorded:
                     raise InvalidFile(f"damaged: text of row {row:,}", file=str(self.file))
-            yield part
-            step = sorted((*READ_ROWS, len(part) * READ_BYTES // max(1, size)))[1]
+            yield batch
+            step = sorted((*READ_ROWS, len(batch) * READ_BYTES // max(1, size)))[1]
             first = end
 
     def close(self) -> None:
@@ -338,7 +338,7 @@ class DatabaseWriter(Database):
             connection.executemany(
                 f"INSERT INTO fields (row, source, text_hash{names}) SELECT a, b, c{values}"
                 f" FROM (SELECT ? AS a, ? AS b, ? AS c{places})",
-                ((row, *each) for row, each in zip(numbers, facts, strict=True)),
+                ((row, *values) for row, values in zip(numbers, facts, strict=True)),
             )
 
     def add_columns(self, count: int) -> None:

@@ -337,11 +337,11 @@ def read_manifest(path: Path) -> Manifest:
 
 def current_generation(path: Path) -> Path:
     """Return the newest folder ``generation-NNNNNN`` of an index. Raises :class:`NotFound`."""
-    found = _generations(path)
-    if not found:
+    generations = _generations(path)
+    if not generations:
         what = "no index" if path.is_dir() else "no such folder"
         raise NotFound(f"{path}: {what}; create one with `vocabtool index`")
-    return found[max(found)]
+    return generations[max(generations)]
 
 
 def _generations(path: Path) -> dict[int, Path]:
@@ -388,19 +388,19 @@ def _remove_generations(but: Path) -> None:
 def recover(path: Path, commit: Commit) -> None:
     """Remove what interrupted writers left: other generations, and files not in the manifest."""
     _remove_generations(commit.folder)
-    for each in path.iterdir():
-        is_ours = MODEL_FILE.fullmatch(each.name) and each.name not in commit.manifest.model_files
-        if each.suffix == ".part" and BEGUN.fullmatch(each.name):
-            shutil.rmtree(each, ignore_errors=True)
-        elif is_ours or (each.suffix == ".tmp" and BEGUN.fullmatch(each.name)):
-            each.unlink(missing_ok=True)
+    for file in path.iterdir():
+        is_ours = MODEL_FILE.fullmatch(file.name) and file.name not in commit.manifest.model_files
+        if file.suffix == ".part" and BEGUN.fullmatch(file.name):
+            shutil.rmtree(file, ignore_errors=True)
+        elif is_ours or (file.suffix == ".tmp" and BEGUN.fullmatch(file.name)):
+            file.unlink(missing_ok=True)
     remove_old_codes(commit.folder, commit.manifest)
 
 
 def remove_old_codes(generation: Path, manifest: Manifest) -> None:
-    for each in generation.iterdir():
-        if CODE_FILE.fullmatch(each.name) and each.name not in manifest.code_files:
-            each.unlink(missing_ok=True)
+    for file in generation.iterdir():
+        if CODE_FILE.fullmatch(file.name) and file.name not in manifest.code_files:
+            file.unlink(missing_ok=True)
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
@@ -411,7 +411,7 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
     if not path.exists():
         return
     with reading(str(path)):
-        others = sorted(each.name for each in path.iterdir() if not BEGUN.fullmatch(each.name))
+        others = sorted(file.name for file in path.iterdir() if not BEGUN.fullmatch(file.name))
     generations = [name for name in others if GENERATION.fullmatch(name)]
     if generations and not allow_index:
         raise FolderNotEmpty(
@@ -455,9 +455,9 @@ def build_folder(path: Path, plan: str) -> Path:
     folders of other builds. Raises :class:`FolderInUse` if one of them is still running.
     """
     own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
-    for each in path.iterdir():
-        if BUILD.fullmatch(each.name) and each != own:
-            remove_build(each)
+    for folder in path.iterdir():
+        if BUILD.fullmatch(folder.name) and folder != own:
+            remove_build(folder)
     return own
 
 

@@ -208,36 +208,38 @@ def compact(path: Path, progress: Progress | None = None) -> int:
     read_manifest(path)  # raises before a lock file is created in a folder without an index
     with telling_full_disk(path), lock_folder(path):
         before = read_commit(path)
-        held, live = before.manifest, ~before.is_deleted
+        manifest, live = before.manifest, ~before.is_deleted
         cutter = cutter_of(str(path), before.manifest.configuration)
         recover(path, before)
-        compare(before.folder / VECTORS, held.vectors.crc32c, held.vectors.size)
-        vectors = raw_vectors(before.folder, held)
-        columns = [f"field_{at}" for at in range(len(held.fields))]
+        compare(before.folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
+        vectors = raw_vectors(before.folder, manifest)
+        columns = [f"field_{at}" for at in range(len(manifest.fields))]
         part, final = new_generation(path)
-        files = FolderTransaction.create(part, held, cutter)
+        files = FolderTransaction.create(part, manifest, cutter)
         try:
-            for rows in before.database.checked_rows(held.rows):
+            for rows in before.database.checked_rows(manifest.rows):
                 first, end = rows[0][0], rows[-1][0] + 1
                 left = [row for row in rows if live[row[0]]]
                 if left:
                     ids, texts = ([row[at] for row in left] for at in (1, 2))
                     facts = [
                         [
-                            each.encode("utf-8", "surrogateescape") if type(each) is str else each
-                            for each in row[3:]
+                            value.encode("utf-8", "surrogateescape")
+                            if type(value) is str
+                            else value
+                            for value in row[3:]
                         ]
                         for row in left
                     ]
                     _, block = next(vectors.blocks(first, end, end - first))
                     files.append_values(ids, texts, facts, columns, block[live[first:end]])
                 if progress is not None:
-                    progress("documents copied", end / held.rows)
-            for name, kind in held.fields.items():
+                    progress("documents copied", end / manifest.rows)
+            for name, kind in manifest.fields.items():
                 if kind != "null":
-                    files.database.set_kind(column(held.fields, name), "string", files.rows)
+                    files.database.set_kind(column(manifest.fields, name), "string", files.rows)
             done = replace(
-                files.manifest, commit=held.commit + 1, load=after_other_change(held.load)
+                files.manifest, commit=manifest.commit + 1, load=after_other_change(manifest.load)
             )
             files.commit(done, progress=progress)
             files.close()
@@ -249,7 +251,7 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         before.database.close()
         make_current(part, final)
         recover(path, read_commit(path))
-        return held.deleted
+        return manifest.deleted
 
 
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
@@ -265,11 +267,11 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
         part.mkdir(exist_ok=True)
     with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(part):
         refuse_others(part, allow_index=True)
-        for each in part.iterdir():  # what an interrupted copy left
-            if each.is_dir():
-                shutil.rmtree(each)
-            elif each.name != LOCK:
-                each.unlink()
+        for file in part.iterdir():  # what an interrupted copy left
+            if file.is_dir():
+                shutil.rmtree(file)
+            elif file.name != LOCK:
+                file.unlink()
         try:
             _copy_files(path, part, progress)
             open_snapshot(part).commit.database.close()  # compares what opening an index compares
@@ -291,7 +293,7 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
     ):
         connection.backup(copied)  # a reader may move its journal meanwhile
     commit.database.close()
-    keywords = (each for each in (commit.folder / KEYWORDS).iterdir() if each.name not in LOCKS)
+    keywords = (file for file in (commit.folder / KEYWORDS).iterdir() if file.name not in LOCKS)
     in_generation = (commit.folder / name for name in (VECTORS, *manifest.code_files))
     files = [*in_generation, *(path / name for name in manifest.model_files), *keywords]
     for done, file in enumerate(files, 1):
@@ -306,8 +308,8 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
         if progress is not None:
             progress("files copied", done / len(files))
     compare(commit.folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
-    for each in (folder / KEYWORDS, folder, part):
-        sync_folder(each)
+    for changed in (folder / KEYWORDS, folder, part):
+        sync_folder(changed)
 
 
 def verify(
@@ -331,7 +333,7 @@ def verify(
     report("documents", SHARES["documents"])
     database = Database(folder)  # its own connection: other threads may search meanwhile
     try:
-        ids = [id_ for part in database.checked_rows(manifest.rows) for _, id_, *_ in part]
+        ids = [id_ for batch in database.checked_rows(manifest.rows) for _, id_, *_ in batch]
     finally:
         database.close()
     report("keywords", SHARES["keywords"])
@@ -341,17 +343,17 @@ def verify(
     in_keywords = {META, MANAGED, *tantivy_index.file_names(keywords)}
     wanted = {folder / NAME, folder / VECTORS, *codes, *model}
     wanted |= {keywords / name for name in in_keywords}
-    found = {each for each in path.rglob("*") if not each.is_dir()}
-    if missing := sorted(wanted - found):
+    present = {file for file in path.rglob("*") if not file.is_dir()}
+    if missing := sorted(wanted - present):
         raise InvalidFile("missing", file=str(missing[0]))
     passing = (LOCK, SERVER_LOCK, *LOCKS, *JOURNALS)
-    others = sorted(each for each in found - wanted if each.name not in passing)
+    others = sorted(file for file in present - wanted if file.name not in passing)
     report("recall", SHARES["recall"])
     recall = 1.0
     if manifest.codes is not None:
         leg, metric = snapshot.vectors, manifest.configuration.metric
         recall = measure_recall(leg.raw, lambda vector, k: leg.search(vector, k).rows, metric)
-    names = tuple(str(each.relative_to(path)) for each in others)
+    names = tuple(str(file.relative_to(path)) for file in others)
     return VerifyReport.of(manifest, recall, names)
 
 

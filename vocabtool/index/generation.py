@@ -115,14 +115,14 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
             what = f"contains {self.keywords.documents:,} of {self.rows:,} rows"
             raise InvalidFile(what, file=str(keywords))
         kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(self.rows, 1))
-        asked = partial(rows_where, commit.database, self.rows, manifest.fields)
-        self._rows_where = lru_cache(kept)(asked)
+        rows_of_condition = partial(rows_where, commit.database, self.rows, manifest.fields)
+        self._rows_where = lru_cache(kept)(rows_of_condition)
         self._columns: dict[str, FieldColumn] = {}
 
     @cached_property
     def _rows_by_id(self) -> Rows:
-        found = self.commit.database.fetch_rows("SELECT row FROM documents ORDER BY id")
-        return found[found < self.rows]
+        rows = self.commit.database.fetch_rows("SELECT row FROM documents ORDER BY id")
+        return rows[rows < self.rows]
 
     def in_order(self, selection: Mask) -> Rows:
         rows = self._rows_by_id
@@ -178,26 +178,26 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
             f" row < ? AND row NOT IN (SELECT value FROM json_each(?)) GROUP BY {value}"
         )
         statement = f"SELECT value, n FROM ({counts}) WHERE n > 1 ORDER BY n DESC, value LIMIT ?"
-        given = (self.rows, gone)
+        values = (self.rows, gone)
         with ExitStack() as opened:
             database = self.commit.database
             if database.is_there:  # otherwise another process has compacted the index
                 # A connection of its own: other threads may search meanwhile.
                 database = opened.enter_context(closing(Database(self.commit.folder)))
             totals = f"SELECT total(n), count(*) FROM ({counts})"
-            ((documents, distinct),) = database.fetch(totals, given)
-            found = database.fetch(statement, (*given, limit))
-        frequent = (ValueCount(bool(each) if kind == "boolean" else each, n) for each, n in found)
+            ((documents, distinct),) = database.fetch(totals, values)
+            most = database.fetch(statement, (*values, limit))
+        frequent = (ValueCount(bool(value) if kind == "boolean" else value, n) for value, n in most)
         return int(documents), ValueCounts(tuple(frequent), distinct)
 
     def column(self, name: str) -> FieldColumn:
         kept = self._columns
         if name not in kept:
-            made = self._read_column(name)
+            values = self._read_column(name)
             # Another thread may still read the old dictionary, so it is replaced, never changed.
-            if made.size + sum(each.size for each in kept.values()) > KEPT_BYTES:
+            if values.size + sum(other.size for other in kept.values()) > KEPT_BYTES:
                 kept = {}
-            self._columns = kept = {**kept, name: made}
+            self._columns = kept = {**kept, name: values}
         return kept[name]
 
     def _read_column(self, name: str) -> FieldColumn:
@@ -223,9 +223,9 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
         kinds = self.manifest.fields
         there = "".join(f", field_{at}" for at in range(len(kinds)))
         statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
-        found = self.commit.database.select(f"{statement} WHERE id IN (?...)", ids)
+        stored = self.commit.database.select(f"{statement} WHERE id IN (?...)", ids)
         return {
-            id_: (row, values) for row, id_, *values in found if row < self.rows and self.live[row]
+            id_: (row, values) for row, id_, *values in stored if row < self.rows and self.live[row]
         }
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
@@ -237,19 +237,19 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
                 [*dict.fromkeys(hashes)],
             )
         )
-        found = np.array([rows.get(each, -1) for each in hashes], np.int64)
-        there = np.flatnonzero(found >= 0)
-        stored = database.fetch_each("row, id, text", "documents", found[there])
+        twins = np.array([rows.get(digest, -1) for digest in hashes], np.int64)
+        there = np.flatnonzero(twins >= 0)
+        stored = database.fetch_each("row, id, text", "documents", twins[there])
         for place, (_, _, text) in zip(there.tolist(), stored, strict=True):
             if text.encode() != texts[place]:
-                found[place] = -1
-        return found
+                twins[place] = -1
+        return twins
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        found = self.commit.database.rows_of(ids)
+        by_id = self.commit.database.rows_of(ids)
         return {
             id_: row
-            for id_, rows in found.items()
+            for id_, rows in by_id.items()
             for row in rows
             if row < self.rows and self.live[row]
         }
@@ -286,18 +286,22 @@ def open_snapshot(
     return read_again(path, open_commit, None if earlier is None else earlier.commit)
 
 
-def cutter_of(name: str, held: Configuration) -> Cutter:
+def cutter_of(name: str, configuration: Configuration) -> Cutter:
     """Return the keyword tokenizer. Raises :class:`OtherModel` if the index used another one."""
-    cutter = Cutter(held.language)
-    if held.cutter != cutter.fingerprint:
+    cutter = Cutter(configuration.language)
+    if configuration.cutter != cutter.fingerprint:
         advice = "Index the texts again"
-        raise OtherModel(name, "keyword rule", held.cutter, cutter.fingerprint, advice=advice)
+        raise OtherModel(
+            name, "keyword rule", configuration.cutter, cutter.fingerprint, advice=advice
+        )
     return cutter
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    held = manifest.configuration
-    return RawVectors(folder / VECTORS, dim=held.dim, dtype=held.dtype, count=manifest.rows)
+    configuration = manifest.configuration
+    return RawVectors(
+        folder / VECTORS, dim=configuration.dim, dtype=configuration.dtype, count=manifest.rows
+    )
 
 
 def canaries_of(commit: Commit) -> Canaries:
@@ -310,8 +314,8 @@ def canaries_of(commit: Commit) -> Canaries:
     statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
     statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
     chosen = live[spread(len(live), CANDIDATES)].tolist()
-    found = commit.database.select(statement, chosen)
-    rows, ids, texts = [[each[at] for each in found] for at in range(3)]
+    documents = commit.database.select(statement, chosen)
+    rows, ids, texts = [[document[at] for document in documents] for at in range(3)]
     vectors = raw_vectors(commit.folder, commit.manifest).take(np.array(rows, np.int64))
     return Canaries(ids, texts, vectors)
 
@@ -328,13 +332,13 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
     """Build codes, or add rows to them, if enough rows are new; return the new manifest."""
-    held, rows = manifest.configuration, manifest.rows
+    configuration, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
-        found = similarity_by_chance(raw, held.metric)
-        if found is not None:
-            manifest = replace(manifest, chance=Chance(similarity=found, rows=rows))
-    if rows <= held.exact_below:
+        similarity = similarity_by_chance(raw, configuration.metric)
+        if similarity is not None:
+            manifest = replace(manifest, chance=Chance(similarity=similarity, rows=rows))
+    if rows <= configuration.exact_below:
         return manifest
 
     def report(what: str) -> Callable[[int, int], None] | None:
@@ -345,8 +349,8 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
     if facts is None or rows >= OUTGROWN * facts.coded:
         codes, facts = build_codes(
             raw,
-            metric=held.metric,
-            recall=held.recall,
+            metric=configuration.metric,
+            recall=configuration.recall,
             progress=report("building codes"),
         )
     elif rows - manifest.coded >= max(MIN_TAIL, int(TAIL * rows)):
@@ -384,8 +388,8 @@ class FolderTransaction:
             opened.callback(self.database.close)
             file = folder / VECTORS
             with reading(str(file)):
-                if written.size and (found := file.stat().st_size) < written.size:
-                    raise InvalidFile(f"truncated: {found:,} bytes, expected {written.size:,}")
+                if written.size and (size := file.stat().st_size) < written.size:
+                    raise InvalidFile(f"truncated: {size:,} bytes, expected {written.size:,}")
                 self._vectors = opened.enter_context(file.open("r+b" if file.exists() else "x+b"))
                 self._vectors.truncate(written.size)
                 self._vectors.seek(written.size)
@@ -417,14 +421,14 @@ class FolderTransaction:
         count = len(self._kinds)
         columns = []
         for name, values in batch.columns.items():
-            held, kind = self.manifest.fields.get(name, "null"), batch.kinds[name]
+            before, kind = self.manifest.fields.get(name, "null"), batch.kinds[name]
             # The kind of a new field is known at the commit; until then its values are text.
-            columns.append(values_of(values, "null" if held == "null" else union(held, kind)))
+            columns.append(values_of(values, "null" if before == "null" else union(before, kind)))
             self._kinds[name] = union(self._kinds.get(name, "null"), kind)
         if len(self._kinds) > MAX_FIELDS:
-            found = f"{len(self._kinds):,}"
+            count_of_fields = f"{len(self._kinds):,}"
             raise VocabtoolError(
-                f"the index would have {found} fields, but the limit is {MAX_FIELDS}"
+                f"the index would have {count_of_fields} fields, but the limit is {MAX_FIELDS}"
             )
         if len(self._kinds) > count:
             self.database.add_columns(len(self._kinds))
@@ -455,7 +459,7 @@ class FolderTransaction:
         rows = range(self.rows, self.rows + len(ids))
         self._keywords.add(rows, ids, terms)
         self.rows = rows.stop
-        self._words += sum(each.count for each in terms)
+        self._words += sum(document.count for document in terms)
 
     def _terms(
         self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
@@ -484,8 +488,8 @@ class FolderTransaction:
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         statement = "SELECT row FROM fields WHERE source = ?"
-        found = [self.database.fetch_rows(statement, (number,)) for number in numbers]
-        rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+        of_sources = [self.database.fetch_rows(statement, (number,)) for number in numbers]
+        rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *of_sources]))
         rows = rows[rows < self._before.manifest.rows]
         was_there: Rows = rows[~self._before.is_deleted[rows]]
         return was_there

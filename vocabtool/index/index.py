@@ -102,9 +102,9 @@ class Index:
         )
 
     def __copy__(self) -> Index:
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
+        copied = object.__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     @classmethod
     @check_arguments
@@ -151,8 +151,8 @@ class Index:
         :class:`VocabtoolError` for other errors.
         """
         if model is not None:
-            given = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
-            options |= {name: each for name, each in given.items() if each is not None}
+            of_model = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
+            options |= {name: value for name, value in of_model.items() if value is not None}
             opened = open_model(model, options, sample)
         elif dim is None:
             raise ValueError(
@@ -324,9 +324,11 @@ class Index:
 
         ``before``: number of documents before the last change.
         """
-        held = self.calibration
-        known = held.documents if held is not None else before if before >= CALIBRATED_FROM else 0
-        return len(self) >= max(CALIBRATED_FROM, 2 * known)
+        if self.calibration is not None:
+            before = self.calibration.documents
+        elif before < CALIBRATED_FROM:
+            before = 0
+        return len(self) >= max(CALIBRATED_FROM, 2 * before)
 
     def snapshot(self) -> IndexSnapshot:
         """Return the commit that this object reads."""
@@ -369,7 +371,9 @@ class Index:
         """
         snapshot = self._snapshot
         rows = snapshot.rows_in_order(where)
-        return (each for _, found in contents.blocks(snapshot, rows) for each in found)
+        return (
+            document for _, documents in contents.blocks(snapshot, rows) for document in documents
+        )
 
     @check_arguments
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
@@ -393,8 +397,8 @@ class Index:
         ``unknown``: whether to count the words that the model does not know. They are not counted
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
-        with self._snapshot.at_one_commit() as held:
-            return contents.stats(held, self._store.sizes(), unknown=unknown, progress=progress)
+        with self._snapshot.at_one_commit() as snapshot:
+            return contents.stats(snapshot, self._store.sizes(), unknown=unknown, progress=progress)
 
     def export(
         self,
@@ -418,8 +422,8 @@ class Index:
         for another ending, :class:`NotFound` if the folder of ``file`` does not exist, and
         :class:`InvalidCondition` for an invalid ``where``.
         """
-        with self._snapshot.at_one_commit() as held:
-            return contents.export(held, file, where=where, vectors=vectors, progress=progress)
+        with self._snapshot.at_one_commit() as snapshot:
+            return contents.export(snapshot, file, where=where, vectors=vectors, progress=progress)
 
     def copy(self, new: str | Path, progress: Progress | None = None) -> Index:
         """Copy the last commit of a folder to a new folder; return the copy, without a model.
@@ -465,8 +469,8 @@ class Index:
             self.refresh()
             if where is not None:
                 return len(self._snapshot.rows_in_order(where))
-            asked = map(id_in_utf8, [ids] if isinstance(ids, str) else ids or ())
-            return len(self._snapshot.rows_of([*asked]))
+            known = map(id_in_utf8, [ids] if isinstance(ids, str) else ids or ())
+            return len(self._snapshot.rows_of([*known]))
         with self.writer() as writer:
             if where is not None:
                 self.refresh()
@@ -662,17 +666,17 @@ class Index:
                 raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         began = perf_counter()
         manifest = snapshot.manifest
-        held = manifest.configuration
+        configuration = manifest.configuration
         if options.get("a") is None and manifest.calibration is not None:
             options = {**options, "a": manifest.calibration.a}
         settings = Settings(**options)
-        made: Vectors | list[Vectors | None] = [None] * len(texts)
+        encoded_vectors: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
-                made = np.asarray(given, np.float32)
-            if made.shape != (len(texts), held.dim):
-                wanted = f"shape ({len(texts)}, {held.dim})"
-                raise ValueError(f"vectors must have {wanted}, got {made.shape}")
+                encoded_vectors = np.asarray(given, np.float32)
+            if encoded_vectors.shape != (len(texts), configuration.dim):
+                wanted = f"shape ({len(texts)}, {configuration.dim})"
+                raise ValueError(f"vectors must have {wanted}, got {encoded_vectors.shape}")
         elif texts != [None] and settings.fusion != "keyword" and snapshot.model.can_encode:
             encoder = snapshot.model.encoder
             assert encoder is not None  # noqa: S101 - it can encode
@@ -680,13 +684,13 @@ class Index:
             has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
             asked = [for_vector for *_, for_vector in compress(read, has_words)]
             encoded = iter(encoder.encode_queries(asked) if asked else ())
-            made = [next(encoded) if each else None for each in has_words]
+            encoded_vectors = [next(encoded) if has_word else None for has_word in has_words]
         encoding = perf_counter() - began
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
             chance = None
             if vector is not None and manifest.chance is not None:
-                scale = np.linalg.norm(vector) if held.metric == "inner-product" else 1.0
+                scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
                 chance = manifest.chance.similarity * float(scale)
             start = perf_counter()
             hits = search(
@@ -701,9 +705,9 @@ class Index:
             return replace(hits, seconds=seconds)
 
         if len(texts) == 1:
-            return [ask(texts[0], made[0])]
+            return [ask(texts[0], encoded_vectors[0])]
         with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            return [*pool.map(ask, texts, made)]
+            return [*pool.map(ask, texts, encoded_vectors)]
 
     @check_arguments
     def similar(

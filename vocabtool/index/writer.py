@@ -110,15 +110,15 @@ class Writer:
         before, taken = self.rows, 0
         with self._all_or_nothing():
             for batch in batches_of(documents, self.rows):
-                part = None if matrix is None else matrix[taken : taken + len(batch)]
+                of_batch = None if matrix is None else matrix[taken : taken + len(batch)]
                 taken += len(batch)
                 if matrix is not None and taken > len(matrix):
                     break
-                self.add_batch(batch, part, on_existing=on_existing, on_error=on_error)
+                self.add_batch(batch, of_batch, on_existing=on_existing, on_error=on_error)
             if matrix is not None and taken != len(matrix):
                 count = len(documents) if isinstance(documents, Sized) else taken
-                given = plural(len(matrix), "vector", "vectors")
-                raise ValueError(f"{given} for {count:,} documents")
+                passed = plural(len(matrix), "vector", "vectors")
+                raise ValueError(f"{passed} for {count:,} documents")
         return self.rows - before
 
     def update(
@@ -135,10 +135,10 @@ class Writer:
         """Delete documents; return how many of these ids existed."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
         with self._all_or_nothing():
-            found = self.find_existing([*wanted])
-            self.delete_rows(np.array([*found.values()], np.int64))
-        self._deletes |= bool(found)
-        return len(found)
+            existing = self.find_existing([*wanted])
+            self.delete_rows(np.array([*existing.values()], np.int64))
+        self._deletes |= bool(existing)
+        return len(existing)
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
         """Return the row of each id that exists. Uncommitted changes count too.
@@ -152,14 +152,14 @@ class Writer:
 
         Raises :class:`VocabtoolError` if the index has rows with other fields or weights.
         """
-        held = self.transaction.searched_fields
-        if {held, searched} == {(), PATH_FIRST}:
+        present = self.transaction.searched_fields
+        if {present, searched} == {(), PATH_FIRST}:
             searched = PATH_FIRST
-        elif held != searched and self.rows:
-            shown = [" and ".join(each) or "one field" for each in (held, searched)]
-            given = " ".join(f"--field {name}" for name in held) or "one --field"
+        elif present != searched and self.rows:
+            shown = [" and ".join(names) or "one field" for names in (present, searched)]
+            options = " ".join(f"--field {name}" for name in present) or "one --field"
             raise VocabtoolError(
-                f"{self._name}: the index searches {shown[0]}, not {shown[1]}. Use {given}, or "
+                f"{self._name}: the index searches {shown[0]}, not {shown[1]}. Use {options}, or "
                 "start over with --force, or name a new folder"
             )
         self.transaction.searched_fields = searched
@@ -260,11 +260,11 @@ class Writer:
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of keyword search (``None``: remove it), and commit all changes."""
         self.commit()
-        held = self.manifest
+        manifest = self.manifest
         if calibration is not None:
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            calibration = replace(calibration, documents=held.live, time=now)
-        self._finish(replace(held, calibration=calibration), codes=False)
+            calibration = replace(calibration, documents=manifest.live, time=now)
+        self._finish(replace(manifest, calibration=calibration), codes=False)
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
         with self._all_or_nothing():

@@ -56,23 +56,23 @@ class KnownWords:
         self.words = words
         self._remembered: dict[str, WordStatus] = {}
         self.subword = words.subword
-        held = words.vocabulary.notes
-        self.notes = tuple(note for note in held if note.startswith(STILL_A_VECTOR))
+        notes = words.vocabulary.notes
+        self.notes = tuple(note for note in notes if note.startswith(STILL_A_VECTOR))
 
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """Return the status of each word. New words are looked up in one call of the model."""
         remembered, judged = self._remembered, dict[str, WordStatus]()
-        if new := [each for each in dict.fromkeys(surfaces) if each not in remembered]:
-            found = self.words.look_up(new)
-            missed = np.append(0, np.cumsum(~found.known[found.codes]))
+        if new := [word for word in dict.fromkeys(surfaces) if word not in remembered]:
+            batch = self.words.look_up(new)
+            missed = np.append(0, np.cumsum(~batch.known[batch.codes]))
             pieces = None
-            if found.pieces is not None:
-                pieces = np.append(0, np.cumsum(found.pieces[found.codes], dtype=np.int64))
-            for surface, (start, end) in zip(new, pairwise(found.offsets.tolist()), strict=True):
+            if batch.pieces is not None:
+                pieces = np.append(0, np.cumsum(batch.pieces[batch.codes], dtype=np.int64))
+            for surface, (start, end) in zip(new, pairwise(batch.offsets.tolist()), strict=True):
                 known = start < end and bool(missed[start] == missed[end])
                 count = None if pieces is None else int(pieces[end] - pieces[start])
                 judged[surface] = WordStatus(known, count)
-            kept = {each: judged[each] for each in new if len(each) <= MAX_REMEMBERED_LENGTH}
+            kept = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
             # Another thread may still read the old dictionary, so it is replaced, never cleared.
             if len(self._remembered) + len(kept) > MAX_REMEMBERED:
                 self._remembered = {}
@@ -126,15 +126,17 @@ class FieldColumn:
         values: list[Any] = [*map(bool, stored)] if kind == "boolean" else [*stored]
         owners = elements = np.arange(len(values))
         parts = values
-        if any(isinstance(each, str) and each.startswith("[") for each in values):
+        if any(isinstance(value, str) and value.startswith("[") for value in values):
             # True equals 1 in Python, but not in JSON.
-            of_value = [{(isinstance(e, bool), e): e for e in _elements(each)} for each in values]
-            known = {key: each for held in of_value for key, each in held.items()}
+            of_value = [{(isinstance(e, bool), e): e for e in _elements(value)} for value in values]
+            known = {key: element for members in of_value for key, element in members.items()}
             in_order = sorted(known, key=lambda key: (key[0], isinstance(key[1], str), key[1]))
             place_of = {key: at for at, key in enumerate(in_order)}
             parts = [known[key] for key in in_order]
-            owners = np.repeat(np.arange(len(values)), [len(held) for held in of_value])
-            elements = np.array([place_of[key] for held in of_value for key in held], np.int64)
+            owners = np.repeat(np.arange(len(values)), [len(members) for members in of_value])
+            elements = np.array(
+                [place_of[key] for members in of_value for key in members], np.int64
+            )
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
@@ -145,23 +147,25 @@ class FieldColumn:
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]
         counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
-        found = int(np.count_nonzero(counts))
-        best = (-counts).argsort(kind="stable")[: min(found, limit)]
+        distinct = int(np.count_nonzero(counts))
+        best = (-counts).argsort(kind="stable")[: min(distinct, limit)]
         pairs = zip(best.tolist(), counts[best].tolist(), strict=True)
-        return ValueCounts(tuple(ValueCount(self.parts[at], n) for at, n in pairs), found)
+        return ValueCounts(tuple(ValueCount(self.parts[at], n) for at, n in pairs), distinct)
 
     @property
     def size(self) -> int:
         """The size in memory, in bytes."""
-        held = sum(map(getsizeof, (*self.values, *self.parts)))
-        return self.codes.nbytes + self.owners.nbytes + self.elements.nbytes + held
+        size = sum(map(getsizeof, (*self.values, *self.parts)))
+        return self.codes.nbytes + self.owners.nbytes + self.elements.nbytes + size
 
 
 def _elements(value: FieldValue) -> list[FieldValue]:
     """Return the scalar elements of a list in JSON; for any other value, return ``[value]``."""
     if isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, RecursionError):  # a text that begins with a bracket
-            return [each for each in json.loads(value) if isinstance(each, str | int | float)]
+            return [
+                element for element in json.loads(value) if isinstance(element, str | int | float)
+            ]
     return [value]
 
 
@@ -356,25 +360,25 @@ class MaskStore:
     ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
         frequencies = self.keywords.document_frequencies(terms)
         bests = {}
-        for each in joined:
-            if frequencies[each.whole]:
-                asked = KeywordQuery((), each.parts)
-                found = self.keywords.search(asked, MAX_COMPARED, self.live)
-                whole = KeywordQuery((Clause((each.whole,)),))
-                holders = self.keywords.search(whole, MAX_COMPARED, self.only(found.rows)).rows
-                scores = found.scores[~are_among(found.rows, holders)]
-                bests[each] = float(scores.max(initial=0.0))
+        for word in joined:
+            if frequencies[word.whole]:
+                all_parts = KeywordQuery((), word.parts)
+                candidates = self.keywords.search(all_parts, MAX_COMPARED, self.live)
+                whole = KeywordQuery((Clause((word.whole,)),))
+                holders = self.keywords.search(whole, MAX_COMPARED, self.only(candidates.rows)).rows
+                scores = candidates.scores[~are_among(candidates.rows, holders)]
+                bests[word] = float(scores.max(initial=0.0))
         return frequencies, bests
 
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        found, listed, holders = self._ask_keywords(query, limit, among)
+        by_words, listed, holders = self._ask_keywords(query, limit, among)
         if vector is None:
-            near = Near(RankedRows.none(), np.full(len(found.rows), np.nan, np.float32))
+            near = Near(RankedRows.none(), np.full(len(by_words.rows), np.nan, np.float32))
         else:
-            near = self.vectors.near(vector, found.rows, limit, among)
-        candidates = Candidates.union(near, found, listed)
+            near = self.vectors.near(vector, by_words.rows, limit, among)
+        candidates = Candidates.union(near, by_words, listed)
         rows = candidates.rows
         if not len(holders):
             return candidates, np.zeros(len(rows), np.int8)
@@ -409,28 +413,28 @@ class MaskStore:
                 new = ~are_among(rest.rows, holders.rows)
                 rows = np.concatenate((holders.rows, rest.rows[new]))
                 scores = np.concatenate((holders.scores, rest.scores[new]))
-                found = RankedRows.of(rows, scores, limit + len(holders.rows))
-                kept = are_among(found.rows, holders.rows)
+                best = RankedRows.of(rows, scores, limit + len(holders.rows))
+                kept = are_among(best.rows, holders.rows)
                 kept[:limit] = True
-                listed = min(limit, len(found.rows))
-                return RankedRows(found.rows[kept], found.scores[kept]), listed, holders.rows
+                listed = min(limit, len(best.rows))
+                return RankedRows(best.rows[kept], best.scores[kept]), listed, holders.rows
         everything = KeywordQuery(query.should)
-        found = search(everything, limit, among)
-        listed = len(found.rows)
+        best = search(everything, limit, among)
+        listed = len(best.rows)
         if not query.codes:
-            return found, listed, none.rows
+            return best, listed, none.rows
         holders = search(KeywordQuery(query.codes), limit, among)
-        missed = holders.rows[~are_among(holders.rows, found.rows)]
+        missed = holders.rows[~are_among(holders.rows, best.rows)]
         if len(missed):
             more = search(everything, len(missed), self.only(missed))
-            rows = np.concatenate((found.rows, more.rows))
-            found = RankedRows(rows, np.concatenate((found.scores, more.scores)))
-        return found, listed, holders.rows
+            rows = np.concatenate((best.rows, more.rows))
+            best = RankedRows(rows, np.concatenate((best.scores, more.scores)))
+        return best, listed, holders.rows
 
     def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
         allowed: Mask = self.live
-        for each in asked:
-            allowed = allowed & self._rows_of(each)
+        for demand in asked:
+            allowed = allowed & self._rows_of(demand)
         if without is not None:
             allowed = allowed.copy()
             allowed[without] = False
@@ -448,10 +452,10 @@ class MaskStore:
             case Combination("none", parts):
                 return ~self._rows_of(Combination("any", parts))
             case Combination(word, parts):
-                clauses = tuple(part for part in parts if isinstance(part, Clause))
+                clauses = tuple(member for member in parts if isinstance(member, Clause))
                 if word == "all" and len(clauses) == len(parts):
                     return self._rows_with(clauses)
-                masks = [self._rows_of(part) for part in parts]
+                masks = [self._rows_of(member) for member in parts]
                 mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
                 return mask
             case _:
