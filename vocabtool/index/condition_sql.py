@@ -74,53 +74,53 @@ class Compiler:
         self._fields, self._text = fields, text
         self.values: list[object] = []
 
-    def of(self, asked: Condition) -> str:
+    def of(self, tree: Condition) -> str:
         """Return the SQL of a condition; its parameters are added to ``values``."""
-        match asked:
+        match tree:
             case Junction("not", (condition,)):
                 return self.negation(self.of(condition))
             case Junction(word, conditions):
-                return _join_balanced([self.of(each) for each in conditions], word)
+                return _join_balanced([self.of(member) for member in conditions], word)
             case Test():
-                if asked.field in (ID, TEXT):
-                    has_null = any(isinstance(each, Moment) for each in asked.values)
-                    return self.of_document(self._test(asked), has_null)
-                return self._test(asked)
+                if tree.field in (ID, TEXT):
+                    has_null = any(isinstance(value, Moment) for value in tree.values)
+                    return self.of_document(self._test(tree), has_null)
+                return self._test(tree)
             case _:
-                assert_never(asked)
+                assert_never(tree)
 
-    def _test(self, asked: Test) -> str:
-        name, kinds = asked.field, {**self._fields, ID: "string", TEXT: "string"}
+    def _test(self, test: Test) -> str:
+        name, kinds = test.field, {**self._fields, ID: "string", TEXT: "string"}
         if name not in kinds:
-            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", asked.position)
+            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", test.position)
         kind = kinds[name]
         if name not in (ID, TEXT):
             name = column(self._fields, name)
         if kind == "null":
-            return "TRUE" if asked.operator == "is null" else "NULL"
-        if asked.operator == "is null":
+            return "TRUE" if test.operator == "is null" else "NULL"
+        if test.operator == "is null":
             return f"{name} IS NULL"
-        if asked.operator == "is true":
+        if test.operator == "is true":
             if kind != "boolean":
-                what = f"the field {asked.field!r} is not a boolean: compare it with a value"
-                self._refuse(what, asked.position)
+                what = f"the field {test.field!r} is not a boolean: compare it with a value"
+                self._refuse(what, test.position)
             return name
-        if asked.operator in ("contains", "has"):
-            return self._elements(asked, kind, name)
-        self._check(asked, kind)
-        moments = [each for each in asked.values if isinstance(each, Moment)]
-        others = [each for each in asked.values if not isinstance(each, Moment)]
-        match asked.operator:
+        if test.operator in ("contains", "has"):
+            return self._elements(test, kind, name)
+        self._check(test, kind)
+        moments = [value for value in test.values if isinstance(value, Moment)]
+        others = [value for value in test.values if not isinstance(value, Moment)]
+        match test.operator:
             case "in":
                 tests = [self.any_of(name, others)] if others else []
-                tests += [self._moment(name, "=", each) for each in moments]
+                tests += [self._moment(name, "=", moment) for moment in moments]
                 return _join_balanced(tests, "or")
             case "has word":
                 return self.has_word(name, str(others[0]))
             case "ilike":
                 pattern = str(others[0]).casefold()
                 if len(pattern.encode()) > MAX_PATTERN:
-                    self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", asked.position)
+                    self._refuse(f"the pattern has more than {MAX_PATTERN:,} bytes", test.position)
                 return self.compare("ilike", name, pattern)
             case "like" | "startswith" as operator:
                 return self.compare(operator, name, others[0])
@@ -137,34 +137,34 @@ class Compiler:
         sign, bound = BESIDE[comparison]
         return f"{at} {sign} {put(moment[bound])}"
 
-    def _elements(self, asked: Test, kind: Kind, name: str) -> str:
+    def _elements(self, test: Test, kind: Kind, name: str) -> str:
         """Translate ``has`` or ``contains``, which look for an element of a JSON list.
 
         In a string that is not a list, ``contains`` looks for a substring; ``has`` finds nothing.
         """
-        is_own, operator = asked.field in (ID, TEXT), asked.operator
+        is_own, operator = test.field in (ID, TEXT), test.operator
         if kind != "string" or (is_own and operator == "has"):
             wanted = "lists" if operator == "has" else "strings and lists"
             what = (
-                f"the field {asked.field!r} contains {PLAIN[kind]}: {operator!r} works only on "
+                f"the field {test.field!r} contains {PLAIN[kind]}: {operator!r} works only on "
                 f"{wanted}"
             )
-            self._refuse(what, asked.position)
-        for value, position in zip(asked.values, asked.positions, strict=True):
+            self._refuse(what, test.position)
+        for value, position in zip(test.values, test.positions, strict=True):
             if isinstance(value, Moment):
                 self._refuse(
                     f"{operator!r} compares texts: write the date in single quotes", position
                 )
         if operator == "has":
-            return self.has_element(name, asked.values)
-        if is_own or not self.has_lists(name, asked.values[0]):
-            self._check(asked, kind)
-            return self.compare("contains", name, asked.values[0])
-        return self.contains(name, asked.values[0])
+            return self.has_element(name, test.values)
+        if is_own or not self.has_lists(name, test.values[0]):
+            self._check(test, kind)
+            return self.compare("contains", name, test.values[0])
+        return self.contains(name, test.values[0])
 
-    def _check(self, asked: Test, kind: Kind) -> None:
+    def _check(self, test: Test, kind: Kind) -> None:
         numbers = kind in ("integer", "number")
-        for value, position in zip(asked.values, asked.positions, strict=True):
+        for value, position in zip(test.values, test.positions, strict=True):
             is_text = isinstance(value, str | Moment)
             if isinstance(value, bool):
                 fits = kind == "boolean"
@@ -175,7 +175,7 @@ class Compiler:
             content = PLAIN[kind] + HINTS.get(kind, "")
             if kind == "string" and not isinstance(value, bool):
                 content = NO_NUMBERS
-            self._refuse(f"the field {asked.field!r} contains {content}", position)
+            self._refuse(f"the field {test.field!r} contains {content}", position)
 
     def _refuse(self, what: str, position: int) -> NoReturn:
         raise InvalidCondition(f"where: {what}", self._text, position)
@@ -257,9 +257,9 @@ def rows_where(database: Database, rows: int, fields: Fields, condition: Where) 
     with database.statements() as connection:
         for name, count, function in FUNCTIONS:
             connection.create_function(name, count, function, deterministic=True)
-    found = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", compiler.values)
+    matches = database.fetch_rows(f"SELECT row FROM fields WHERE {where}", compiler.values)
     mask = np.zeros(rows, np.bool_)
-    mask[found[found < rows]] = True
+    mask[matches[matches < rows]] = True
     mask.flags.writeable = False
     return mask
 

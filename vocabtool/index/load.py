@@ -288,9 +288,9 @@ class Loader:
             done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
             if part.shards is not None:
                 done, size = self._read - self._start, len(Shards.open(part.shards))
-            with closed_after(self._encode(part)) as found:
-                for each in found:
-                    self._add(each, part)
+            with closed_after(self._encode(part)) as encoded:
+                for batch in encoded:
+                    self._add(batch, part)
                     if self._read - committed >= self._request.commit_rows:
                         writer.commit(self._load(finished=False), codes=False)
                         committed = self._read
@@ -330,29 +330,29 @@ class Loader:
             notes=tuple(notes),
         )
 
-    def _add(self, each: EncodedBatch, part: Part) -> None:
+    def _add(self, encoded: EncodedBatch, part: Part) -> None:
         """Give documents to the writer, and count them."""
         writer = self._writer
         rows = writer.rows
-        if each.batch.path_first:
+        if encoded.batch.path_first:
             writer.set_searched_fields(PATH_FIRST)
         writer.add_batch(
-            each.batch,
-            each.vectors,
+            encoded.batch,
+            encoded.vectors,
             on_existing=self._request.on_existing,
             on_error=part.options.on_error,
-            source=each.source,
+            source=encoded.source,
             are_new=self._alone,
         )
-        writer.set_source(each.same, max(each.source, 0))
-        self._seen.append(each.existing)
-        self._read += each.read
-        self._updated += len(each.existing) - len(each.same)
-        self._unchanged += each.read - (writer.rows - rows)
-        self._encoded += each.encoded
-        self._zero += int(np.count_nonzero(~each.vectors.any(axis=1)))
-        self._not_utf8 += each.not_utf8
-        self._cut += each.cut
+        writer.set_source(encoded.same, max(encoded.source, 0))
+        self._seen.append(encoded.existing)
+        self._read += encoded.read
+        self._updated += len(encoded.existing) - len(encoded.same)
+        self._unchanged += encoded.read - (writer.rows - rows)
+        self._encoded += encoded.encoded
+        self._zero += int(np.count_nonzero(~encoded.vectors.any(axis=1)))
+        self._not_utf8 += encoded.not_utf8
+        self._cut += encoded.cut
 
     def _remove(self, rows: Rows) -> int:
         """Delete the documents that the files no longer contain; return how many.
@@ -360,8 +360,8 @@ class Loader:
         ``rows``: the rows of these files before the load. No other row is deleted.
         """
         gone = rows[~are_among(rows, np.concatenate(self._seen))]
-        told = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs are "
-        told += "no longer in them"
+        message = f"{self._name}: {len(gone):,} of the {len(rows):,} documents from these FILEs "
+        message += "are no longer in them"
         if changed := changes(self._facts, _facts(self._parts)):
             raise VocabtoolError(
                 f"{self._name}: a file changed during the load: {changed[0]}. Run the command again"
@@ -369,13 +369,13 @@ class Loader:
         if len(gone) and self._log.skipped.count and not self._request.force:
             bad = self._log.skipped.first[0]
             raise VocabtoolError(
-                f"{told}. Perhaps they are in rows that were skipped as invalid (first: "
+                f"{message}. Perhaps they are in rows that were skipped as invalid (first: "
                 f"{bad.place}: {bad.reason}). Fix the rows, or use --force (force=True) to delete "
                 "these documents"
             )
         if len(gone) > MAX_REMOVED * len(rows) and not self._request.force:
             raise VocabtoolError(
-                f"{told}. This is more than a third, so nothing was changed. Check that no "
+                f"{message}. This is more than a third, so nothing was changed. Check that no "
                 "FILE is missing or incomplete. --force (force=True) deletes the documents"
             )
         self._writer.delete_rows(gone)
@@ -429,7 +429,7 @@ class Loader:
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
         """Yield (batch, number of its FILE argument, number of texts that are not UTF-8)."""
         for sources in reversed(part.sources):
-            found = batches(
+            batches_of_part = batches(
                 sources,
                 part.options,
                 log=self._log,
@@ -438,17 +438,17 @@ class Loader:
                 start=self._start,
                 measure=self._measure,
             )
-            with closed_after(found), self._with_vectors(part) as with_vectors:
-                for batch in found:
-                    told, source = part.files.get(batch.source, (batch.source, ENCODED))
+            with closed_after(batches_of_part), self._with_vectors(part) as with_vectors:
+                for batch in batches_of_part:
+                    name, source = part.files.get(batch.source, (batch.source, ENCODED))
                     fields = PATH_FIRST if batch.path_first else part.options.fields
-                    named = of_file(batch.with_source(told), searched=fields)
+                    named = of_file(batch.with_source(name), searched=fields)
                     for documents in with_vectors(named):
                         bad = int(not_utf8(documents.texts))
                         if bad and not self._has_not_utf8:
                             self._has_not_utf8 = True
                             what = "its text is not UTF-8; convert it, for example with iconv"
-                            self._notes.append(f"{told}: {what}")
+                            self._notes.append(f"{name}: {what}")
                         is_given = documents.vectors is not None and source == ENCODED
                         left = self._to_compare(documents, part)[0] if self._compares else documents
                         yield left, 0 if is_given else source, bad
@@ -460,15 +460,15 @@ class Loader:
             yield lambda batch: iter([self._check_given(batch)])
             return
         skipped = self._log.skipped.count
-        with open_vectors(part.vectors, self._path) as given:
-            if not given.has_ids and not part.is_stream and not self._start:
-                check_counts(given, part.sources, part.options, self._measure)
-            matcher = Matcher(given, self._start)
+        with open_vectors(part.vectors, self._path) as vectors:
+            if not vectors.has_ids and not part.is_stream and not self._start:
+                check_counts(vectors, part.sources, part.options, self._measure)
+            matcher = Matcher(vectors, self._start)
 
             def attach(batch: Batch) -> Iterator[Batch]:
-                if not given.has_ids and self._log.skipped.count > skipped:
+                if not vectors.has_ids and self._log.skipped.count > skipped:
                     place, reason = self._log.skipped.first[-1]
-                    what = f"skipped row ({reason}). Correct it, because {given.name} has a "
+                    what = f"skipped row ({reason}). Correct it, because {vectors.name} has a "
                     raise InvalidFile(f"{what}vector for each row", file=place)
                 return map(self._check_given, matcher.attach(batch))
 
@@ -478,33 +478,34 @@ class Loader:
     def _check_given(self, batch: Batch) -> Batch:
         if batch.vectors is None or not len(batch):
             return batch
-        held = self._before.manifest.configuration
-        if (found := batch.vectors.shape[1]) != held.dim:
-            what = f"the vector has {found:,} numbers, but the index needs {held.dim:,}"
+        configuration = self._before.manifest.configuration
+        if (dim := batch.vectors.shape[1]) != configuration.dim:
+            what = f"the vector has {dim:,} numbers, but the index needs {configuration.dim:,}"
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
         if encoder is not None and not self._is_compared:
             rows = spread(len(batch), CANDIDATES)
             texts = (batch.texts[row].as_buffer().to_pybytes() for row in rows)
-            given = Canaries(
+            canaries = Canaries(
                 [batch.id_of(int(row)) for row in rows],
                 [text.decode("utf-8", "replace") for text in texts],
-                prepare(batch.vectors[rows], held.metric),
+                prepare(batch.vectors[rows], configuration.metric),
             )
-            agreement = compare_canaries(self._name, given, encoder, held.metric)
+            agreement = compare_canaries(self._name, canaries, encoder, configuration.metric)
             self._is_compared = agreement.documents > 0
         return batch
 
     def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
         """Yield the documents of all shards that are not loaded yet."""
-        held = self._writer.manifest.configuration
-        if held.encoder not in (None, shards.plan.encoder):
+        configuration = self._writer.manifest.configuration
+        if configuration.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
             if encoder is None or shards.plan.encoder not in same_for_documents(encoder):
-                prints = str(held.encoder), shards.plan.encoder
+                prints = str(configuration.encoder), shards.plan.encoder
                 raise OtherModel(str(shards.path), "encoder", *prints, advice=AS_EMBEDDED)
-        if shards.dim != held.dim:
-            what = f"its vectors have {shards.dim:,} numbers, but the index needs {held.dim:,}"
+        if shards.dim != configuration.dim:
+            what = f"its vectors have {shards.dim:,} numbers, but the index needs "
+            what += f"{configuration.dim:,}"
             raise VocabtoolError(f"{shards.path}: {what}")
         if not shards.plan.text:
             raise VocabtoolError(
@@ -543,19 +544,23 @@ class Loader:
         existing, is_same = find_unchanged(self._before, batch, vectors)
         changed, cut, encoded = batch.only(~is_same), [0, 0, 0], 0
         if vectors is not None:
-            made = vectors[~is_same]
+            of_changed = vectors[~is_same]
         else:
             twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
-            made = np.empty((len(changed), self._before.manifest.configuration.dim), np.float32)
+            of_changed = np.empty(
+                (len(changed), self._before.manifest.configuration.dim), np.float32
+            )
             try:
-                made[twins >= 0] = self._before.take(twins[twins >= 0])
+                of_changed[twins >= 0] = self._before.take(twins[twins >= 0])
             except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
                 twins[:] = -1
             if encoded := int(np.count_nonzero(new := twins < 0)):
-                made[new], *cut = self._writer.encoder().encode_counting(changed.only(new).texts)
+                of_changed[new], *cut = self._writer.encoder().encode_counting(
+                    changed.only(new).texts
+                )
         return EncodedBatch(
             batch=changed,
-            vectors=made,
+            vectors=of_changed,
             source=source,
             read=len(batch),
             encoded=encoded,
@@ -584,9 +589,9 @@ def _plan_of(parts: Sequence[Part], facts: Sequence[Input]) -> str | None:
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     return tuple(
-        replace(fact, name=told)
+        replace(fact, name=name)
         for part in parts
-        for fact, (told, _) in zip(facts_of(part.files), part.files.values(), strict=True)
+        for fact, (name, _) in zip(facts_of(part.files), part.files.values(), strict=True)
     )
 
 
@@ -596,23 +601,23 @@ def find_unchanged(
     """Return, for each document, its row in ``before`` (or -1), and whether it is unchanged."""
     kinds = before.manifest.fields
     ids: list[str] = batch.id_array().to_pylist()
-    held = before.fetch_stored(ids)
+    rows_by_id = before.fetch_stored(ids)
     columns: list[list[object]] = [batch.texts.to_pylist()]
     for name in [*kinds, *(name for name in batch.columns if name not in kinds)]:
         values: list[object] = [None] * len(batch)
         if name in batch.columns:
             kind = union(kinds.get(name, "null"), batch.kinds[name])
             values = [
-                each.decode("utf-8", "surrogateescape") if isinstance(each, bytes) else each
-                for each in values_of(batch.columns[name], kind)
+                value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+                for value in values_of(batch.columns[name], kind)
             ]
         columns.append(values)
     nothing = [None] * (len(columns) - 1 - len(kinds))
     existing, is_same = np.full(len(batch), -1), np.zeros(len(batch), np.bool_)
-    for place, (id_, *given) in enumerate(zip(ids, *columns, strict=True)):
-        if id_ in held:
-            existing[place], found = held[id_]
-            is_same[place] = [*found, *nothing] == given
+    for place, (id_, *values) in enumerate(zip(ids, *columns, strict=True)):
+        if id_ in rows_by_id:
+            existing[place], stored_values = rows_by_id[id_]
+            is_same[place] = [*stored_values, *nothing] == values
     if vectors is not None:
         rows, configuration = np.flatnonzero(existing >= 0), before.manifest.configuration
         stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
@@ -637,12 +642,12 @@ def parts_of_names(
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files
         return [Part((read,), options, {}, is_stream=True, vectors=vectors)], (*known,)
-    given = [Source.from_name(name, index, options) for name in names]
-    all_known, numbers = _remember(known, given)
+    named = [Source.from_name(name, index, options) for name in names]
+    all_known, numbers = _remember(known, named)
     labels: dict[str, tuple[str, int]] = {}
-    for source in given:
-        found = files_outside([source.name], index, options) or []
-        for file in found:
+    for source in named:
+        inside = files_outside([source.name], index, options) or []
+        for file in inside:
             labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
         return [Part((sources,), options, labels, vectors=vectors)], all_known
@@ -673,8 +678,8 @@ def parts_of_index(
             stream = sources if given_files is None else given_files
             return [Part((stream,), options, {}, is_stream=True, vectors=vectors)], (*known,)
         by_path = {source.path: source for source in known}
-        given = [Source.from_name(name, index, options) for name in names]
-        chosen = [by_path.get(source.path, source) for source in given]
+        named = [Source.from_name(name, index, options) for name in names]
+        chosen = [by_path.get(source.path, source) for source in named]
         others = [source for source in known if source not in chosen]
         for source, other in product(chosen, others) if sync else ():
             if source in known:
@@ -699,11 +704,11 @@ def parts_of_index(
             raise NotFound(f"{source.path}: does not exist{WAS_READ.format(index) * is_known}")
         name = source.from_anywhere
         files = files_outside([name], index, source.options) or []
-        found = {os.path.realpath(file): file for file in files}
-        if not can_be_read_again(found.values()):
+        by_real_path = {os.path.realpath(file): file for file in files}
+        if not can_be_read_again(by_real_path.values()):
             raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
-        files = [file for real, file in found.items() if real not in taken]
-        taken.update(found)
+        files = [file for real, file in by_real_path.items() if real not in taken]
+        taken.update(by_real_path)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
         labels = {file: (file.removeprefix(start), numbers[source.path]) for file in files}
         if shards_in(name) is not None:
@@ -729,8 +734,8 @@ def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
     seen = []
     for number, source in enumerate(known, 1):
         path = Path(source.path)
-        inside = [path.relative_to(each) for each in folders if path.is_relative_to(each)]
-        shown = any(not any(part.startswith(".") for part in each.parts) for each in inside)
+        inside = [path.relative_to(folder) for folder in folders if path.is_relative_to(folder)]
+        shown = any(not any(part.startswith(".") for part in folder.parts) for folder in inside)
         is_seen = shown and (str(path) in read or path.is_dir() or not path.exists())
         if number in numbers or is_seen:
             seen.append(number)
@@ -748,5 +753,5 @@ def shards_in(sources: Sources) -> Path | None:
 def _remember(
     known: Sequence[Source], now: Iterable[Source]
 ) -> tuple[tuple[Source, ...], dict[str, int]]:
-    held = {source.path: source for source in known} | {source.path: source for source in now}
-    return (*held.values(),), {path: number for number, path in enumerate(held, 1)}
+    sources = {source.path: source for source in known} | {source.path: source for source in now}
+    return (*sources.values(),), {path: number for number, path in enumerate(sources, 1)}

@@ -163,12 +163,12 @@ def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
         cosines: Scores = np.vecdot(vectors, query)
         np.minimum(cosines, 1, out=cosines)  # with the next line faster than np.clip
         return np.maximum(cosines, -1, out=cosines)
-    exact, asked = vectors.astype(np.float64), query.astype(np.float64)
+    exact, exact_query = vectors.astype(np.float64), query.astype(np.float64)
     if metric == "l2":
-        exact -= asked
+        exact -= exact_query
         scores: NDArray[np.float64] = -np.vecdot(exact, exact)
     else:
-        scores = np.vecdot(exact, asked)
+        scores = np.vecdot(exact, exact_query)
     return scores.astype(np.float32)
 
 
@@ -269,17 +269,17 @@ def recall_by_count(
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
-    for query, (near, found) in enumerate(zip(nearest, candidates, strict=True)):
-        of_near, place = np.nonzero(near[:, np.newaxis] == found[np.newaxis])
+    for query, (near, returned) in enumerate(zip(nearest, candidates, strict=True)):
+        of_near, place = np.nonzero(near[:, np.newaxis] == returned[np.newaxis])
         places[query, of_near] = place
     wanted = is_wanted.sum(axis=1)
-    asked = np.flatnonzero(wanted)
-    if not len(asked):
+    queries = np.flatnonzero(wanted)
+    if not len(queries):
         return [(1.0, 0.0)] * len(counts)
     recalls = []
     for count in counts:
-        shares = (is_wanted & (places < count)).sum(axis=1)[asked] / wanted[asked]
-        recalls.append((float(shares.mean()), float(shares.std() / np.sqrt(len(asked)))))
+        shares = (is_wanted & (places < count)).sum(axis=1)[queries] / wanted[queries]
+        recalls.append((float(shares.mean()), float(shares.std() / np.sqrt(len(queries)))))
     return recalls
 
 
@@ -300,12 +300,12 @@ def measure_recall(
     recalls = []
     for kind in queries_unlike_documents(sample[there], rows[there], metric, random):
         queries, own_rows = kind
-        found = np.full((len(queries), NEAREST), -1)
+        returned = np.full((len(queries), NEAREST), -1)
         for place, (query, own) in enumerate(zip(queries, own_rows.tolist(), strict=True)):
             near = search(query, NEAREST + 1)
             near = near[near != own][:NEAREST]  # as in the truth
-            found[place, : len(near)] = near
-        ((mean, _),) = recall_by_count(nearest_rows(raw, kind, metric), found, [NEAREST])
+            returned[place, : len(near)] = near
+        ((mean, _),) = recall_by_count(nearest_rows(raw, kind, metric), returned, [NEAREST])
         recalls.append(round(mean, 4))
     return min(recalls)
 
@@ -336,7 +336,9 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
             there = vectors[vectors.any(axis=1)]
             best = _similarities(queries, there, metric).max(axis=1, initial=-np.inf)
             np.maximum(nearest, best, out=nearest)
-        reached = max(float(np.quantile(each, CHANCE_SHARE)) for each in (pairs, nearest))
+        reached = max(
+            float(np.quantile(similarities, CHANCE_SHARE)) for similarities in (pairs, nearest)
+        )
     return round(reached, DIGITS) if math.isfinite(reached) else None
 
 

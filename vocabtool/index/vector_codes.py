@@ -150,8 +150,8 @@ class VectorCodes:
             self._parameters[probes] = how
         # A single query is too little work for several threads.
         with one_thread() if len(queries) == 1 else nullcontext():
-            found: Rows = self._index.search(_pad(queries), min(count, self.rows), params=how)[1]
-        return found
+            rows: Rows = self._index.search(_pad(queries), min(count, self.rows), params=how)[1]
+        return rows
 
     def cost(self, share: float, candidates: int, dim: int) -> float:
         """Estimate the time of a search in ns. ``share``: the share of codes that are compared."""
@@ -301,16 +301,16 @@ class VectorLeg:
             among = np.concatenate([among, np.zeros(raw.count - len(among), np.bool_)])
         allowed = None if among is None or among[: raw.count].all() else among[: raw.count]
         if self.codes is None or self._facts is None:
-            found = self._search_rest(query, limit, allowed)
+            nearest = self._search_rest(query, limit, allowed)
             if not len(rows):
-                return Near(found, np.empty(0, np.float32))
+                return Near(nearest, np.empty(0, np.float32))
             known = np.full(raw.count, np.nan, np.float32)  # found rows are not read again
-            known[found.rows] = found.scores
+            known[nearest.rows] = nearest.scores
             scores: Scores = known[rows]
             others = np.flatnonzero(np.isnan(scores))
             if len(others):
                 scores[others] = self._scores(query, rows[others])
-            return Near(found, scores)
+            return Near(nearest, scores)
         codes, facts = self.codes, self._facts
         coded = None if allowed is None else allowed[: codes.rows]
         count = max(limit, facts.candidates)
@@ -320,8 +320,8 @@ class VectorLeg:
             cost = codes.cost(share, min(len(left), count), raw.dim)
             if raw.dim * len(left) * REFINED <= cost:
                 blocks = (Block.of(part, raw.take(part), metric) for part in self._parts(left))
-                found = merge_best((block.best(query, limit, metric) for block in blocks), limit)
-                return Near(found, self._scores(query, rows))
+                nearest = merge_best((block.best(query, limit, metric) for block in blocks), limit)
+                return Near(nearest, self._scores(query, rows))
         # Lists are visited until enough rows are found.
         there = codes.rows if coded is None else int(np.count_nonzero(coded))
         probes = self._probes(facts, there)
@@ -333,10 +333,10 @@ class VectorLeg:
             probes *= 4
         # Candidates and ``rows`` are read together; rows without codes are all compared.
         scores = self._scores(query, np.concatenate((candidates, rows)))
-        found = best_of_scores(candidates, scores[: len(candidates)], limit)
+        nearest = best_of_scores(candidates, scores[: len(candidates)], limit)
         if codes.rows < raw.count:
-            found = merge_best([found, self._search_rest(query, limit, allowed)], limit)
-        return Near(found, scores[len(candidates) :])
+            nearest = merge_best([nearest, self._search_rest(query, limit, allowed)], limit)
+        return Near(nearest, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
         raw, start, stop = self.raw, self._coded, self.raw.count
@@ -424,12 +424,12 @@ class Block:
 def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
     """Return the best rows of several lists. No row may be in two of the lists."""
     best = RankedRows.none()
-    for found in lists:
+    for other in lists:
         if not len(best.rows):
-            best = found
-        elif len(found.rows):
-            rows = np.concatenate([best.rows, found.rows])
-            best = RankedRows.of(rows, np.concatenate([best.scores, found.scores]), limit)
+            best = other
+        elif len(other.rows):
+            rows = np.concatenate([best.rows, other.rows])
+            best = RankedRows.of(rows, np.concatenate([best.scores, other.scores]), limit)
     return best
 
 

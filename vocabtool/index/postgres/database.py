@@ -175,16 +175,16 @@ class Connections:
             wanted = "1 to 63 bytes of printable characters, other than $user"
             raise VocabtoolError(f"the name of a schema must be {wanted}; got {schema[:70]!r}")
         try:
-            given = conninfo_to_dict(conninfo)
+            values = conninfo_to_dict(conninfo)
         except ProgrammingError:  # its message may quote the password
             wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
             raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}") from None
         self.schema, self.quoted = schema, '"' + schema.replace('"', '""') + '"'
-        self._secret = str(given.get("password") or "")
-        self._parameters: dict[str, Any] = {**DEFAULTS, **given}
-        host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
-        port = given.get("port") or os.environ.get("PGPORT", "5432")
-        name = given.get("dbname") or os.environ.get("PGDATABASE", "")
+        self._secret = str(values.get("password") or "")
+        self._parameters: dict[str, Any] = {**DEFAULTS, **values}
+        host = values.get("host") or values.get("hostaddr") or os.environ.get("PGHOST", "localhost")
+        port = values.get("port") or os.environ.get("PGPORT", "5432")
+        name = values.get("dbname") or os.environ.get("PGDATABASE", "")
         if "@" in f"{host}{name}" or not str(port).replace(",", "").isdigit():
             what = "escape / as %2F and @ as %40 in a user or password"
             raise VocabtoolError(f"not a PostgreSQL address: {what}")

@@ -328,10 +328,10 @@ class VectorSql:
         """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
         if effort is None:
             return []
-        made = [f"hnsw.ef_search = {min(max(effort, limit), EFFORTS[-1]):d}"]
+        settings = [f"hnsw.ef_search = {min(max(effort, limit), EFFORTS[-1]):d}"]
         if self.is_iterative:
-            made.append("hnsw.iterative_scan = relaxed_order")
-        return made
+            settings.append("hnsw.iterative_scan = relaxed_order")
+        return settings
 
 
 def as_text(vector: NDArray[Any]) -> str:

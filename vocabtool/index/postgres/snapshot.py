@@ -98,7 +98,7 @@ class PostgresSnapshot(IndexSnapshot):
 
     def refresh(self) -> None:
         """Read the manifest of the newest commit. Raises :class:`NotFound` if it was removed."""
-        self.manifest = self._read(lambda given: self.connections.read_manifest(given, self.n))
+        self.manifest = self._read(lambda opened: self.connections.read_manifest(opened, self.n))
 
     @contextmanager
     def at_one_commit(self) -> Iterator[PostgresSnapshot]:

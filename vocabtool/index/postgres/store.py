@@ -278,9 +278,9 @@ def _name_of(connections: Connections, index: str) -> str:
 def _parse(address: str) -> tuple[Connections, str]:
     """Return the connections and the index name for an address, or raise an error."""
     server, _, parameters = address.partition("://")[2].partition("?")
-    given = [parameter.partition("=") for parameter in parameters.split("&") if parameter]
-    own = {name: unquote(text) for name, _, text in given if name in ("index", "schema")}
-    others = "&".join("".join(parameter) for parameter in given if parameter[0] not in own)
+    pairs = [parameter.partition("=") for parameter in parameters.split("&") if parameter]
+    own = {name: unquote(text) for name, _, text in pairs if name in ("index", "schema")}
+    others = "&".join("".join(parameter) for parameter in pairs if parameter[0] not in own)
     index, most = own.get("index", ""), MAX_NAME
     if not 0 < len(index) <= most or not index.isprintable() or index.endswith(BUILD):
         wanted = f"1 to {most} printable characters that do not end in {BUILD!r}"
