@@ -467,6 +467,19 @@ class StoreContract:
         assert (at_once.is_build, len(Index.open(address))) == (False, 0)
         assert Index.open(address).configuration.dim == 2
 
+    def test_removed(self, address: str) -> None:
+        """At once, or only if nobody has added documents meanwhile."""
+        empty = _create(address)
+        _put(Index.open(address), documents(5))
+        empty.remove(if_empty=True)
+        assert len(Index.open(address)) == 5
+        Index.open(address).remove()
+        with pytest.raises(NotFound):
+            Index.open(address)
+        _create(address).remove(if_empty=True)
+        with pytest.raises(NotFound):
+            Index.open(address)
+
 
 class TestEmbedded(StoreContract):
     """A folder."""
