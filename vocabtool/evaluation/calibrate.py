@@ -222,10 +222,10 @@ class ShortenedCopy:
     mean_length: float
 
     def legs(
-        self, store: Snapshot, query: Query, vector: Vectors | None, limit: int
+        self, snapshot: Snapshot, query: Query, vector: Vectors | None, limit: int
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return the result of ``store.legs`` with the copy in the place of its document."""
-        candidates, tiers = store.legs(query, vector, limit, store.select([], self.row))
+        """Return the result of ``snapshot.legs`` with the copy in the place of its document."""
+        candidates, tiers = snapshot.legs(query, vector, limit, snapshot.select([], self.row))
         similarity = np.float32(np.nan)
         nearest = RankedRows(
             candidates.rows[: candidates.dense], candidates.similarities[: candidates.dense]
@@ -235,15 +235,15 @@ class ShortenedCopy:
             nearest = self._insert(nearest, similarity, limit)
         tier_of = dict(zip(candidates.rows.tolist(), tiers.tolist(), strict=True))
         of_words = (
-            self._scores(store, query, query.codes),
-            self._scores(store, query, query.unstemmed),
+            self._scores(snapshot, query, query.codes),
+            self._scores(snapshot, query, query.unstemmed),
         )
         tier_of[self.row] = sum(any(scores) for scores in of_words)
         rows = candidates.rows[candidates.keyword]
         keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
         others = candidates.similarities[candidates.keyword]
         listed = candidates.listed
-        score = sum(self._scores(store, query, query.should))
+        score = sum(self._scores(snapshot, query, query.should))
         if score:
             ranked = self._insert(
                 RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
@@ -269,7 +269,7 @@ class ShortenedCopy:
         rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
 
-    def _scores(self, store: Snapshot, query: Query, clauses: Sequence[Clause]) -> list[float]:
+    def _scores(self, snapshot: Snapshot, query: Query, clauses: Sequence[Clause]) -> list[float]:
         """Return the BM25 score of the copy for each clause."""
         counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
@@ -279,7 +279,7 @@ class ShortenedCopy:
         for clause in clauses:
             term, *more = clause.terms
             count = 0 if more else counts[term.field][term.text]
-            score = clause.boost * idf(store.rows, query.frequencies[term]) if count else 0.0
+            score = clause.boost * idf(snapshot.rows, query.frequencies[term]) if count else 0.0
             if score and term.field == "words":  # of an identifier, only the idf counts
                 score = term_score(score, count, stored_length(self.terms.count), self.mean_length)
             of_terms[clause.terms] = score
@@ -294,7 +294,7 @@ class ShortenedCopy:
 class LegScores:
     """The documents that vector search and keyword search found for a query, with their scores."""
 
-    store: Snapshot
+    snapshot: Snapshot
     candidates: Candidates
     tiers: NDArray[np.int8]
     m: float
@@ -307,7 +307,7 @@ class LegScores:
         rows = self.candidates.rows
         near, by_words, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
         scores = near + by_words
-        most, ids, alone = len(rows) if k is None else k, self.store.ids, weight == 1
+        most, ids, alone = len(rows) if k is None else k, self.snapshot.ids, weight == 1
         places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)
         return rows[places]
 
@@ -317,7 +317,7 @@ class LegScores:
 
 
 def score_legs(
-    store: Snapshot,
+    snapshot: Snapshot,
     text: str,
     vector: Vectors | None,
     settings: Settings = DEFAULTS,
@@ -327,14 +327,14 @@ def score_legs(
 
     ``copy``: takes the place of its document.
     """
-    query = parse_query(store, text, settings)
+    query = parse_query(snapshot, text, settings)
     used = vector if vector is not None and vector.any() else None
-    limit = settings.limit(store.rows)
+    limit = settings.limit(snapshot.rows)
     if copy is None:
-        candidates, tiers = store.legs(query, used, limit, store.live)
+        candidates, tiers = snapshot.legs(query, used, limit, snapshot.live)
     else:
-        candidates, tiers = copy.legs(store, query, used, limit)
-    return LegScores(store=store, candidates=candidates, tiers=tiers, m=query.m)
+        candidates, tiers = copy.legs(snapshot, query, used, limit)
+    return LegScores(snapshot=snapshot, candidates=candidates, tiers=tiers, m=query.m)
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,16 +312,16 @@ def summarise(
     a: float | None = None,
     m: float | None = None,
     weight: float | None = None,
-    store: Snapshot | None = None,
+    snapshot: Snapshot | None = None,
 ) -> QuerySummary:
-    """Return a summary of a query; with a ``store``, add frequencies and weights of its words."""
+    """Return a summary of a query, with frequencies and weights of its words in ``snapshot``."""
     frequencies = query.frequencies
-    if store is not None:
+    if snapshot is not None:
         asked: dict[Term, None] = {}
         for each in query.words:
             humps = (Term("words", hump) for hump in each.word.humps)
             asked |= dict.fromkeys((*each.terms, each.exact, *humps))
-        frequencies = store.document_frequencies(asked)
+        frequencies = snapshot.document_frequencies(asked)
     words = []
     for each in query.words:
         word, status = each.word, each.status
@@ -334,7 +334,7 @@ def summarise(
             counts=each.counts,
             pieces=status.pieces if status else None,
         )
-        if store is not None:
+        if snapshot is not None:
             whole = frequencies[each.exact]
             of_parts = [frequencies[Term("words", part)] for part in each.parts]
             rarest = min(of_parts, default=None)
@@ -354,7 +354,7 @@ def summarise(
                 summary,
                 document_frequency=whole,
                 part_frequency=rarest,
-                idf=idf(store.rows, min(frequencies[term] for term in main)),
+                idf=idf(snapshot.rows, min(frequencies[term] for term in main)),
                 weight=max(weights, default=0.0),
             )
         words.append(summary)
@@ -367,7 +367,7 @@ def summarise(
 
 
 def explain_hits(
-    store: Snapshot,
+    snapshot: Snapshot,
     query: Query,
     vector: Vectors | None,
     allowed: Selection,
@@ -383,7 +383,7 @@ def explain_hits(
     """
     if not query.counted:  # keywords were not searched: explain with plain BM25
         words = [word for word in query.words if word.counts]
-        counted, _ = term_clauses(words, store, query.frequencies)
+        counted, _ = term_clauses(words, snapshot, query.frequencies)
         query = replace(query, counted=counted)
     places = best.places
     rows = candidates.rows[places].tolist()
@@ -399,22 +399,22 @@ def explain_hits(
         )
     alone = [place.rank for place in legs[0]]
     if vector is not None and None in alone:  # not among the candidates: search deeper
-        deep = store.nearest(vector, DEEP, allowed)
+        deep = snapshot.nearest(vector, DEEP, allowed)
         found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
         alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
-    matched = matched_words(store, query, candidates.rows[places])
+    matched = matched_words(snapshot, query, candidates.rows[places])
     marked_words = []  # the words that were searched
     for word in query.words:
         if word.word.phrase is not None:
             marked_words.append(word.word)
         elif word.counts:
             marked_words.append(word.word._replace(words=word.parts))
-    marked = [tuple(highlights(hit.text, marked_words, store.cutter)) for hit in hits]
+    marked = [tuple(highlights(hit.text, marked_words, snapshot.cutter)) for hit in hits]
     whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks)
     return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
 
 
-def matched_words(store: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Return, for each row, the words of the query that the row contains."""
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     asked: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
@@ -427,7 +427,7 @@ def matched_words(store: Snapshot, query: Query, rows: Rows) -> list[tuple[Match
     if not asked or not len(rows):
         return [() for _ in rows]
     queries = [each for _, *both in asked for each in both if each is not None]
-    answers = iter(store.search_each(queries, len(rows), store.only(rows)))
+    answers = iter(snapshot.search_each(queries, len(rows), snapshot.only(rows)))
     for surface, _, whole in asked:
         found = next(answers)
         wholes = None if whole is None else set(next(answers).rows.tolist())

@@ -76,7 +76,7 @@ class Part:
 
 
 def understand(
-    store: Snapshot, text: str, literal: bool = False
+    snapshot: Snapshot, text: str, literal: bool = False
 ) -> tuple[str, tuple[Part, ...], str]:
     """Find the operators of a query. ``literal``: whether to treat the whole text as words.
 
@@ -86,7 +86,7 @@ def understand(
     as_words = text, (), text
     if literal or MAYBE.search(text) is None:
         return as_words
-    parts = [_part(store, text, *chunk.span()) for chunk in CHUNK.finditer(text)]
+    parts = [_part(snapshot, text, *chunk.span()) for chunk in CHUNK.finditer(text)]
     if not 0 < sum(part.kind != "words" for part in parts) <= MAX_OPERATORS:
         return as_words
     operators: list[Part] = []
@@ -95,7 +95,7 @@ def understand(
     for run in _runs(parts):
         start, end = run[0].start, run[-1].end
         if len(run) > 1:
-            demands = [part.demand or _demand(store.cutter, part.text) for part in run]
+            demands = [part.demand or _demand(snapshot.cutter, part.text) for part in run]
             alternatives = tuple(demand for demand in demands if demand is not None)
             if len(alternatives) == len(run):
                 one_of = Combination("any", alternatives)
@@ -112,7 +112,7 @@ def understand(
         if part.kind not in ("words", "one of"):
             characters[part.start : part.end] = " " * (part.end - part.start)
     searched = "".join(characters)
-    has_words = bool(store.cutter.spans(searched))
+    has_words = bool(snapshot.cutter.spans(searched))
     if not has_words and all(operator.kind == "without" for operator in operators):
         return as_words
     for_vector = " ".join(searched.split()) if operators else searched
@@ -136,7 +136,7 @@ def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
         yield run
 
 
-def _part(store: Snapshot, text: str, start: int, end: int) -> Part:
+def _part(snapshot: Snapshot, text: str, start: int, end: int) -> Part:
     bare = text[start:end].lstrip("(")
     if bare.rstrip(AFTER):
         start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
@@ -144,11 +144,11 @@ def _part(store: Snapshot, text: str, start: int, end: int) -> Part:
     if written == "OR":
         return Part("OR", written, start, end)
     if text[start] == "-":
-        clauses = _exclusion(store.cutter, text, start + 1, end)
+        clauses = _exclusion(snapshot.cutter, text, start + 1, end)
         if clauses:
             return Part("without", written, start, end, Combination("none", clauses))
     named = NAMED.match(text, start, end)
-    kind = store.fields.get(named["name"]) if named is not None else None
+    kind = snapshot.fields.get(named["name"]) if named is not None else None
     if named is not None and kind is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
         value = quoted or VALUE.fullmatch(text, named.end(), end)
@@ -287,11 +287,11 @@ class Query(LegQuery):
     is_unknown: bool
 
 
-def parse_query(store: Snapshot, text: str, settings: Settings) -> Query:
-    searched, operators, for_vector = understand(store, text, settings.literal)
-    every_word = store.cutter.query(searched)
+def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
+    searched, operators, for_vector = understand(snapshot, text, settings.literal)
+    every_word = snapshot.cutter.query(searched)
     cut = every_word[:MAX_WORDS]
-    words = weigh_words(cut, store.known_words, settings.is_identifier())
+    words = weigh_words(cut, snapshot.known_words, settings.is_identifier())
     counting = [word for word in words if word.counts]
     terms = set[Term]()
     for word in counting:
@@ -315,8 +315,8 @@ def parse_query(store: Snapshot, text: str, settings: Settings) -> Query:
     for word in asking:
         terms.update(*word.word.spellings)
     is_weighted = settings.fusion == "coverage"
-    counted, frequencies = term_clauses(asking, store, terms, is_weighted=is_weighted)
-    should = (*counted.values(), *_other_spellings(asking, store, frequencies, counted))
+    counted, frequencies = term_clauses(asking, snapshot, terms, is_weighted=is_weighted)
+    should = (*counted.values(), *_other_spellings(asking, snapshot, frequencies, counted))
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
@@ -340,7 +340,7 @@ def parse_query(store: Snapshot, text: str, settings: Settings) -> Query:
         searched=for_vector,
         words=words,
         frequencies=frequencies,
-        m=unknown_share(counting, store, frequencies),
+        m=unknown_share(counting, snapshot, frequencies),
         counted=counted,
         should=should,
         codes=tuple(map(Clause, codes)),
@@ -418,7 +418,7 @@ def is_word(text: str) -> bool:
 
 def term_clauses(
     words: Iterable[WeighedWord],
-    store: Snapshot,
+    snapshot: Snapshot,
     terms: Iterable[Term],
     *,
     is_weighted: bool = False,
@@ -454,12 +454,14 @@ def term_clauses(
             parts = [part for part in parts if askers[part.terms[0]] == 1]
         wholes.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
     compared = [joined for _, joined, replaces in wholes if replaces and joined.parts]
-    frequencies, bests = store.statistics(terms, compared[:MAX_JOINED_WORDS])
+    frequencies, bests = snapshot.statistics(terms, compared[:MAX_JOINED_WORDS])
     for word, joined, replaces in wholes:
         of_parts = tuple([part.terms[0] for part in joined.parts])
-        mass = sum([clauses[term].boost * idf(store.rows, frequencies[term]) for term in of_parts])
+        mass = sum(
+            [clauses[term].boost * idf(snapshot.rows, frequencies[term]) for term in of_parts]
+        )
         score = max(WHOLE_OVER_PARTS * mass, bests.get(joined, 0.0) * (1 + NO_TIE))
-        weight = score / idf(store.rows, frequencies[joined.whole])
+        weight = score / idf(snapshot.rows, frequencies[joined.whole])
         if not replaces:
             least = CODE_WEIGHT if is_weighted and word.identifier else 0.0
             weight = max(weight, least, clauses[joined.whole].boost)
@@ -469,7 +471,7 @@ def term_clauses(
 
 def _other_spellings(
     words: Iterable[WeighedWord],
-    store: Snapshot,
+    snapshot: Snapshot,
     frequencies: Mapping[Term, int],
     counted: Mapping[Term, Clause],
 ) -> list[Clause]:
@@ -479,7 +481,7 @@ def _other_spellings(
     """
 
     def mass(terms: Iterable[Term]) -> float:
-        return sum(idf(store.rows, frequencies[term]) for term in terms)
+        return sum(idf(snapshot.rows, frequencies[term]) for term in terms)
 
     clauses: dict[tuple[Term, ...], Clause] = {}
     for word in words:
@@ -492,21 +494,21 @@ def _other_spellings(
 
 
 def unknown_share(
-    words: Sequence[WeighedWord], store: Snapshot, frequencies: Mapping[Term, int]
+    words: Sequence[WeighedWord], snapshot: Snapshot, frequencies: Mapping[Term, int]
 ) -> float:
     """Return m, 0 to 1: the share of a query's idf that comes from unknown words.
 
     Words that are not in the corpus do not count. m is 0 for models with
     subword pieces, and if the vocabulary is not available.
     """
-    known_words = store.known_words
+    known_words = snapshot.known_words
     if known_words is None or known_words.subword or not any(word.unknown for word in words):
         return 0.0
     masses: dict[Term, float] = {}
     unknown: set[Term] = set()
     for word in words:
         for term in word.telling:
-            masses[term] = idf(store.rows, frequencies[term])
+            masses[term] = idf(snapshot.rows, frequencies[term])
             if frequencies[term] and word.unknown and (word.identifier or is_word(term.text)):
                 unknown.add(term)
     total = sum(masses.values())

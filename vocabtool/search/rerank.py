@@ -143,7 +143,7 @@ class BestHits(NamedTuple):
 
 
 def best_hits(
-    store: Snapshot,
+    snapshot: Snapshot,
     text: str | None,
     candidates: Candidates,
     scores: Fused,
@@ -154,7 +154,7 @@ def best_hits(
     keywords_alone: bool,
 ) -> BestHits:
     """Return the best ``k`` candidates; the ``rerank`` of the settings orders the first ones."""
-    rows, ids = candidates.rows, store.ids
+    rows, ids = candidates.rows, snapshot.ids
     count = k if settings.rerank is None else max(k, settings.rerank_depth)
     places, best = best_places(rows, scores, tiers, count, ids, keywords_alone=keywords_alone)
     none = [None] * len(places)
@@ -164,7 +164,7 @@ def best_hits(
     reranker = open_reranker(settings.rerank)
     order, relevance = np.arange(0), np.zeros(0)
     if len(first):
-        texts = [document.text for document in store.fetch_documents(rows[first])]
+        texts = [document.text for document in snapshot.fetch_documents(rows[first])]
         relevance = score(reranker, text or "", texts)
         order, relevance = best_places(rows[first], relevance, tiers[first], len(first), ids)
     order = np.concatenate((order, np.arange(len(first), len(places))))[:k]

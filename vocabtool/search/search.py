@@ -63,15 +63,15 @@ class Arrangement:
             group_by=settings.group_by,
         )
 
-    def check_fields(self, store: Snapshot) -> None:
+    def check_fields(self, snapshot: Snapshot) -> None:
         """Raise ``ValueError`` if the arrangement names a field that the index does not keep."""
         fields = [("sort", name) for name, _ in self.sort]
         fields += [("facets", name) for name in self.facets]
         if self.group_by is not None:
             fields.append(("group_by", self.group_by))
         for option, name in fields:
-            if name not in store.fields:
-                kept = f"the kept fields are {names_of([*store.fields])}"
+            if name not in snapshot.fields:
+                kept = f"the kept fields are {names_of([*snapshot.fields])}"
                 raise ValueError(f"{option}: no field {name!r}; {kept}")
 
     def depth(self, k: int, candidates: int) -> int:
@@ -79,7 +79,7 @@ class Arrangement:
         return candidates if self.sort or self.group_by is not None else self.offset + k
 
     def page(
-        self, store: Snapshot, rows: Rows, k: int, total: int
+        self, snapshot: Snapshot, rows: Rows, k: int, total: int
     ) -> tuple[Places, Sequence[int | None], int]:
         """Return a page of at most ``k`` candidates or groups.
 
@@ -90,7 +90,7 @@ class Arrangement:
         """
         order = np.arange(len(rows))
         for field, falling in reversed(self.sort):
-            codes = store.value_ranks(field, rows[order])
+            codes = snapshot.value_ranks(field, rows[order])
             ranks = -codes if falling else codes.view(np.uint64)  # -1, a missing value, is last
             order = order[ranks.argsort(kind="stable")]
         end = self.offset + k
@@ -98,7 +98,7 @@ class Arrangement:
             places = order[self.offset : end]
             further: Sequence[int | None] = [None] * len(places)
         else:
-            groups = store.value_ranks(self.group_by, rows[order])
+            groups = snapshot.value_ranks(self.group_by, rows[order])
             alone = np.flatnonzero(groups < 0)  # a document without the field is its own group
             groups[alone] -= alone
             _, first, counts = np.unique(groups, return_index=True, return_counts=True)
@@ -110,7 +110,7 @@ class Arrangement:
 
 
 def count_facets(
-    store: Snapshot, fields: Sequence[str], query: Query, allowed: Selection
+    snapshot: Snapshot, fields: Sequence[str], query: Query, allowed: Selection
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count field values in the allowed documents that contain a word of the query.
 
@@ -123,7 +123,7 @@ def count_facets(
     terms = dict.fromkeys(chain.from_iterable(word.terms for word in words))
     spelled = chain.from_iterable(word.word.spellings for word in words)
     terms |= dict.fromkeys(spelling[0] for spelling in spelled if len(spelling) == 1)
-    counted = store.count_values(fields, [] if query.required else [*terms], allowed, MAX_VALUES)
+    counted = snapshot.count_values(fields, [] if query.required else [*terms], allowed, MAX_VALUES)
     notes = [
         f"{name} has {counts.distinct:,} values; the {MAX_VALUES} most frequent are shown"
         for name, counts in counted.items()
@@ -163,7 +163,7 @@ NO_VOCABULARY: Final = (
 
 
 def search(
-    store: Snapshot,
+    snapshot: Snapshot,
     text: str | None,
     vector: Vectors | None,
     *,
@@ -188,7 +188,7 @@ def search(
     """
     k, where, explain = settings.k, settings.where, settings.explain
     arrangement = Arrangement.of(settings)
-    query = parse_query(store, text or "", settings)
+    query = parse_query(snapshot, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
     only_operators = bool(query.operators) and not query.searched
     is_list = not has_vector if only_operators else text is None and vector is None
@@ -200,30 +200,35 @@ def search(
     demands += [part.demand for part in query.operators if part.demand is not None]
     if query.required:
         demands.append(Combination("all", query.required))
-    allowed = store.select(demands, without)
-    limit = max(settings.limit(store.rows), k)
-    arrangement.check_fields(store)
-    facets, facet_notes = count_facets(store, arrangement.facets, query, allowed)
+    allowed = snapshot.select(demands, without)
+    limit = max(settings.limit(snapshot.rows), k)
+    arrangement.check_fields(snapshot)
+    facets, facet_notes = count_facets(snapshot, arrangement.facets, query, allowed)
     if is_list:
-        return _list_documents(store, arrangement, query, settings, allowed, facets, facet_notes)
+        return _list_documents(snapshot, arrangement, query, settings, allowed, facets, facet_notes)
     used = vector if has_vector and settings.fusion != "keyword" else None
-    candidates, tiers = store.legs(query, used, limit, allowed)
+    candidates, tiers = snapshot.legs(query, used, limit, allowed)
     is_restricted = where is not None or bool(query.required or query.operators)
-    is_empty = is_restricted and not len(candidates.rows) and store.is_empty(allowed)
-    notes = _first_notes(store, query, settings, text, vector, is_empty, explain) + facet_notes
+    is_empty = is_restricted and not len(candidates.rows) and snapshot.is_empty(allowed)
+    notes = _first_notes(snapshot, query, settings, text, vector, is_empty, explain) + facet_notes
     if query.codes and not np.count_nonzero(tiers):
         notes.append(_no_document_contains(query, where))
 
-    known_words = store.known_words
+    known_words = snapshot.known_words
     subword = known_words is not None and known_words.subword
     # A word that is not in a vocabulary still makes a good vector of its pieces.
     is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
     if query.is_unknown and not is_usable and not len(candidates.keyword):
-        suggestions = _suggest_spellings(store, query)
+        suggestions = _suggest_spellings(snapshot, query)
         notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
-        understood = summarise(query, settings.fusion, store=store if explain else None)
+        understood = summarise(query, settings.fusion, snapshot=snapshot if explain else None)
         return Hits(
-            (), understood, tuple(notes), suggestions=suggestions, facets=facets, kinds=store.fields
+            (),
+            understood,
+            tuple(notes),
+            suggestions=suggestions,
+            facets=facets,
+            kinds=snapshot.fields,
         )
 
     near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
@@ -236,7 +241,7 @@ def search(
                 f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
             )
     best = best_hits(
-        store,
+        snapshot,
         query.searched,
         candidates,
         scores,
@@ -246,18 +251,20 @@ def search(
         keywords_alone=weight == 1,
     )
     total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
-    places, further, total = arrangement.page(store, candidates.rows[best.places], k, total)
+    places, further, total = arrangement.page(snapshot, candidates.rows[best.places], k, total)
     best = best.take(places)
-    hits = _make_hits(store, candidates, tiers, best, further)
+    hits = _make_hits(snapshot, candidates, tiers, best, further)
     if explain:
-        hits = explain_hits(store, query, used, allowed, candidates, (near, by_words), best, hits)
+        hits = explain_hits(
+            snapshot, query, used, allowed, candidates, (near, by_words), best, hits
+        )
     m = query.m if settings.fusion == "coverage" else None
-    understood = summarise(query, settings.fusion, a, m, weight, store if explain else None)
-    return Hits(hits, understood, tuple(notes), facets=facets, total=total, kinds=store.fields)
+    understood = summarise(query, settings.fusion, a, m, weight, snapshot if explain else None)
+    return Hits(hits, understood, tuple(notes), facets=facets, total=total, kinds=snapshot.fields)
 
 
 def _list_documents(
-    store: Snapshot,
+    snapshot: Snapshot,
     arrangement: Arrangement,
     query: Query,
     settings: Settings,
@@ -265,9 +272,9 @@ def _list_documents(
     facets: Mapping[str, tuple[ValueCount, ...]],
     notes: Sequence[str],
 ) -> Hits:
-    rows = store.in_order(allowed)
-    places, further, total = arrangement.page(store, rows, settings.k, len(rows))
-    documents = store.fetch_documents(rows[places])
+    rows = snapshot.in_order(allowed)
+    places, further, total = arrangement.page(snapshot, rows, settings.k, len(rows))
+    documents = snapshot.fetch_documents(rows[places])
     hits = tuple(
         Hit(document.id, document.text, document.fields, 0.0, 0, further=more)
         for document, more in zip(documents, further, strict=True)
@@ -276,9 +283,9 @@ def _list_documents(
         notes = [_operators_note(query), *notes]
     if not len(rows):
         nothing = NO_FULFILMENT if query.operators else NO_MATCH
-        notes = [NO_DOCUMENTS if store.is_empty(store.live) else nothing, *notes]
+        notes = [NO_DOCUMENTS if snapshot.is_empty(snapshot.live) else nothing, *notes]
     understood = summarise(query, settings.fusion)
-    return Hits(hits, understood, (*notes,), facets=facets, total=total, kinds=store.fields)
+    return Hits(hits, understood, (*notes,), facets=facets, total=total, kinds=snapshot.fields)
 
 
 def _operators_note(query: Query) -> str:
@@ -296,14 +303,14 @@ def _no_document_contains(query: Query, where: str | None) -> str:
 
 
 def _make_hits(
-    store: Snapshot,
+    snapshot: Snapshot,
     candidates: Candidates,
     tiers: NDArray[np.int8],
     best: BestHits,
     further: Sequence[int | None],
 ) -> tuple[Hit, ...]:
     places = best.places
-    documents = store.fetch_documents(candidates.rows[places])
+    documents = snapshot.fetch_documents(candidates.rows[places])
     similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
     columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
     hits = [
@@ -338,7 +345,7 @@ def _check_vector(text: str | None, vector: Vectors | None, settings: Settings) 
 
 
 def _first_notes(
-    store: Snapshot,
+    snapshot: Snapshot,
     query: Query,
     settings: Settings,
     text: str | None,
@@ -356,11 +363,11 @@ def _first_notes(
         notes.append(NO_FULFILMENT)
     elif is_empty:
         notes.append(NO_PHRASE if query.required else NO_MATCH)
-    if not store.rows:
+    if not snapshot.rows:
         notes.append(NO_DOCUMENTS)
     if settings.fusion != "keyword" and (vector is None or not np.count_nonzero(vector)):
         notes.append(NO_VECTOR if vector is None else ZERO_VECTOR)
-    known_words = store.known_words
+    known_words = snapshot.known_words
     if explain and known_words is None:
         notes.append(NO_VOCABULARY)
     elif explain and known_words and known_words.subword:
@@ -372,13 +379,13 @@ def _first_notes(
     return notes
 
 
-def _suggest_spellings(store: Snapshot, query: Query) -> tuple[Suggestion, ...]:
+def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ...]:
     stems = dict[str, Term]()
     for word in query.words:
         if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
             stems.setdefault(word.word.surface, Term("words", word.word.words[0]))
     near_of = {
-        surface: store.near_spellings(term.text, MAX_SPELLINGS)
+        surface: snapshot.near_spellings(term.text, MAX_SPELLINGS)
         for surface, term in islice(stems.items(), MAX_SUGGESTIONS)
         if not query.frequencies.get(term)
     }
@@ -386,11 +393,11 @@ def _suggest_spellings(store: Snapshot, query: Query) -> tuple[Suggestion, ...]:
         near: Counter() for near in chain.from_iterable(near_of.values())
     }
     queries = [KeywordQuery((Clause((Term("words", near),)),)) for near in ways]
-    best = store.search_each(queries, DOCUMENTS_READ, store.live)
+    best = snapshot.search_each(queries, DOCUMENTS_READ, snapshot.live)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(hits.rows for hits in best)]))
     for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
-        for document in store.fetch_documents(rows[at : at + DOCUMENTS_READ]):
-            for stem, place in store.cutter.places(document.text):
+        for document in snapshot.fetch_documents(rows[at : at + DOCUMENTS_READ]):
+            for stem, place in snapshot.cutter.places(document.text):
                 if stem in ways:
                     ways[stem][document.text[place.start : place.end].lower()] += 1
     written = {
@@ -409,7 +416,7 @@ MAX_CHARACTERS: Final = 100_000  # of a document; the rest is not read
 
 
 def find_similar(
-    store: Snapshot,
+    snapshot: Snapshot,
     row: int,
     mean_length: float,
     *,
@@ -424,35 +431,35 @@ def find_similar(
     for its default.
     """
     rows = np.array([row])
-    text = store.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
-    words = telling_words(store, text, mean_length)
+    text = snapshot.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
+    words = telling_words(snapshot, text, mean_length)
     return search(
-        store,
+        snapshot,
         " ".join(words) or None,
-        store.take(rows)[0],
+        snapshot.take(rows)[0],
         settings=Settings(k=k, a=a, where=where, explain=explain, guarantee=False, literal=True),
         without=row,
         is_own=True,
     )
 
 
-def telling_words(store: Snapshot, text: str, mean_length: float) -> list[str]:
+def telling_words(snapshot: Snapshot, text: str, mean_length: float) -> list[str]:
     """Return the words of a text that have the highest BM25 weights, best first, as written."""
-    (terms,) = store.cutter.terms([text])
+    (terms,) = snapshot.cutter.terms([text])
     counts, spellings = Counter(terms.words.split()), dict[Term, str]()
-    for word in store.cutter.spans(text):
+    for word in snapshot.cutter.spans(text):
         if word.surfaces:
             spellings.setdefault(Term("surfaces", word.surfaces[0]), word.surface)
         elif not word.stop:
-            for stem, place in store.cutter.places(word.surface):
+            for stem, place in snapshot.cutter.places(word.surface):
                 if stem in word.words:
                     spelling = word.surface[place.start : place.end]
                     spellings.setdefault(Term("words", stem), spelling)
-    frequencies = store.document_frequencies(spellings)
+    frequencies = snapshot.document_frequencies(spellings)
     weights = dict[Term, float]()
     for term, frequency in frequencies.items():
         if frequency > 1:
-            weight = idf(store.rows, frequency)
+            weight = idf(snapshot.rows, frequency)
             if term.field == "words":
                 weight = term_score(weight, counts[term.text], terms.count, mean_length)
             weights[term] = weight
