@@ -69,7 +69,14 @@ SHARES: Final = {"vectors": 0.0, "documents": 0.3, "keywords": 0.5, "recall": 0.
 
 
 class FolderStore:
-    """The store of an index in the folder ``path``."""
+    """The store of an index in a folder; ``PostgresStore`` has the same methods.
+
+    - ``name``: the name of the index in messages. ``notes``: messages to show at each opening.
+    - ``snapshot``: the last commit when it was opened or refreshed.
+    - ``is_build``: whether :meth:`put_in_place` will replace another index by this one.
+
+    Methods raise :class:`VocabtoolError` if the index was replaced by another one.
+    """
 
     exact_below = EXACT_BELOW
     notes: tuple[str, ...] = ()
@@ -139,6 +146,7 @@ class FolderStore:
 
     @contextmanager
     def begin(self) -> Iterator[FolderTransaction]:
+        """Open a transaction; the end of the block rolls back what was not committed."""
         with telling_full_disk(self.path, AS_COMMITTED), lock_folder(self.path):
             commit = read_commit(self.path, self.snapshot.commit)
             folder.refuse_another(commit, self.snapshot.commit)
@@ -162,6 +170,7 @@ class FolderStore:
         return read_again(self.path, check, self.snapshot.commit)
 
     def sizes(self) -> dict[str, int]:
+        """Return the bytes on disk by purpose, such as ``vectors``."""
         generation = self.snapshot.commit.folder
         sizes: Counter[str] = Counter(dict.fromkeys(("documents", "vectors", "keywords"), 0))
         for file in self.path.rglob("*"):
@@ -184,6 +193,7 @@ class FolderStore:
         return folder.home(self.path) != self.path
 
     def put_in_place(self) -> FolderStore:
+        """Replace the index that this one was built for; return the store of the new index."""
         model = self.snapshot.model
         encoder = model.encoder
         self.close()
@@ -191,6 +201,7 @@ class FolderStore:
         return FolderStore(path, encoder, {"vocabulary": model.vocabulary})
 
     def remove(self, *, if_empty: bool = False) -> None:
+        """Remove the index. ``if_empty``: only if nobody has added documents."""
         self.refresh()
         if not (if_empty and self.snapshot.rows):
             shutil.rmtree(self.path)

@@ -370,7 +370,11 @@ class FolderTransaction:
     """Appends rows to a generation, and marks deleted rows in a bitmap.
 
     It first removes the uncommitted rows of an earlier writer. A folder has one writer at a time.
-    Readers see changes only after a commit.
+    Readers see changes only after a commit. ``PostgresTransaction`` has the same methods.
+
+    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
+    - ``rows``: number of rows, committed or not.
+    - ``searched_fields``: as in the manifest; may be set while there are no rows.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
@@ -409,6 +413,7 @@ class FolderTransaction:
         return cls(folder, empty, np.zeros(0, np.bool_), cutter)
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the row of each id that exists. Uncommitted changes count too."""
         known = len(self._is_deleted)
         return {
             id_: row
@@ -418,6 +423,12 @@ class FolderTransaction:
         }
 
     def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+        """Add documents with their vectors.
+
+        ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
+        ``sources``: for each document, the number of its FILE. Raises ``ValueError`` for vectors
+        that cannot be stored; after this error, do not add more rows.
+        """
         count = len(self._kinds)
         columns = []
         for name, values in batch.columns.items():
@@ -484,9 +495,11 @@ class FolderTransaction:
         self._is_deleted[rows] = True
 
     def set_source(self, rows: Rows, source: int) -> bool:
+        """Record that rows are from the FILE number ``source``; return whether a row changed."""
         return self.database.set_source(rows, source)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
+        """Return the committed rows of the FILEs with these ``numbers``, ascending."""
         statement = "SELECT row FROM fields WHERE source = ?"
         of_sources = [self.database.fetch_rows(statement, (number,)) for number in numbers]
         rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *of_sources]))
@@ -507,6 +520,11 @@ class FolderTransaction:
     def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
+        """Commit all changes so far.
+
+        - ``manifest``: the manifest to commit; its numbers and checksums are updated.
+        - ``codes``: whether approximate search may be built, which may take long.
+        """
         self._is_deleted = self._all_deleted()
         self._vectors.flush()
         os.fsync(self._vectors.fileno())

@@ -14,7 +14,7 @@ from itertools import compress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from vocabtool.index.folder import Configuration, Manifest, home, is_address
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress, Store, VerifyReport
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress, VerifyReport
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -56,6 +56,8 @@ from vocabtool.tokenization.words import GivenWords
 
 if TYPE_CHECKING:
     from vocabtool.index.postgres.store import PostgresStore
+
+    Store: TypeAlias = FolderStore | PostgresStore
 
 OPTIONS: Final = tuple(field.name for field in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
@@ -90,7 +92,7 @@ class Index:
         self._store = store
         self.path, self.name, self.notes = store.path, store.name, store.notes
         self._refreshing = Lock()
-        self._snapshot = store.snapshot
+        self._snapshot: IndexSnapshot = store.snapshot
 
     def __repr__(self) -> str:
         return f"<Index {self.name!r}: {plural(len(self), 'document', 'documents')}>"

@@ -1,4 +1,4 @@
-"""What an index asks of a store: commits to read, and transactions to write.
+"""What both stores of an index have in common: commits to read, and the reports of checks.
 
 ``folder_store.py`` keeps an index in a folder, and ``postgres/store.py`` keeps it in PostgreSQL.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
-from vocabtool.documents.batch import Batch, Kind
-from vocabtool.encoders.encoder import Vectors
+from vocabtool.documents.batch import Kind
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.folder import Manifest, Source
+from vocabtool.index.folder import Manifest
 from vocabtool.index.model import Agreement, Canaries, IndexModel
 from vocabtool.search import store
 from vocabtool.search.store import KnownWords, ValueCounts
@@ -126,98 +124,3 @@ class IndexSnapshot(store.Snapshot, Protocol):
 
         A list counts as one value: its JSON text. Each returned value is in at least two documents.
         """
-
-
-class Transaction(Protocol):
-    """Changes of an index, which a commit shows to readers. A store has one at a time.
-
-    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
-    - ``rows``: number of rows, committed or not.
-    - ``searched_fields``: as in the manifest; may be set while there are no rows.
-    """
-
-    manifest: Manifest
-    rows: int
-    searched_fields: tuple[str, ...]
-
-    def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Uncommitted changes count too."""
-
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
-        """Add documents with their vectors.
-
-        ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
-        ``sources``: for each document, the number of its FILE. Raises ``ValueError`` for vectors
-        that cannot be stored; after this error, do not add more rows.
-        """
-
-    def delete(self, rows: Rows) -> None: ...
-
-    def set_source(self, rows: Rows, source: int) -> bool:
-        """Record that rows are from the FILE number ``source``; return whether a row changed."""
-
-    def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
-        """Return the committed rows of the FILEs with these ``numbers``, ascending."""
-
-    def register_sources(self, sources: Sequence[Source]) -> None:
-        """Record ``sources`` as the FILEs of the index, in the next commit."""
-
-    def canaries(self) -> Canaries:
-        """Return some documents of the commit before: see :meth:`IndexSnapshot.canaries`."""
-
-    def commit(
-        self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
-    ) -> None:
-        """Commit all changes so far.
-
-        - ``manifest``: the manifest to commit; its numbers and checksums are updated.
-        - ``codes``: whether approximate search may be built, which may take long.
-        """
-
-
-class Store(Protocol):
-    """Where one index is.
-
-    - ``path``: the folder of the index, or of the copies of its model's files.
-    - ``name``: the name of the index in messages.
-    - ``notes``: messages to show whenever the index is opened.
-    - ``snapshot``: the last commit when it was opened or refreshed.
-    - ``is_build``: whether :meth:`put_in_place` will replace another index by this one.
-
-    Every method raises :class:`VocabtoolError` if the index was replaced by another one.
-    """
-
-    path: Path
-    name: str
-    notes: tuple[str, ...]
-
-    @property
-    def snapshot(self) -> IndexSnapshot: ...
-    @property
-    def is_build(self) -> bool: ...
-
-    def refresh(self) -> None:
-        """Open the last commit, if it is newer than ``snapshot``."""
-
-    def begin(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction for a ``with`` block; its end rolls back what was not committed.
-
-        Raises :class:`FolderInUse` if another process or thread is writing.
-        """
-
-    def compact(self, progress: Progress | None = None) -> int:
-        """Remove deleted rows; return how many there were."""
-
-    def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Compare the last commit with its checksums and statistics."""
-
-    def sizes(self) -> dict[str, int]:
-        """Return the bytes on disk by purpose, such as ``vectors``."""
-
-    def put_in_place(self) -> Store:
-        """Replace the index that this one was built for; return the store of the new index."""
-
-    def remove(self, *, if_empty: bool = False) -> None:
-        """Remove the index. ``if_empty``: only if nobody has added documents."""
-
-    def close(self) -> None: ...

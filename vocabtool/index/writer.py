@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,17 @@ from vocabtool.index.documents import (
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.model import IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.store import Progress, Transaction
+from vocabtool.index.store import Progress
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import plural
 from vocabtool.system.ranking import Rows
 from vocabtool.vocabulary import decode
+
+if TYPE_CHECKING:
+    from vocabtool.index.generation import FolderTransaction
+    from vocabtool.index.postgres.transaction import PostgresTransaction
+
+    Transaction: TypeAlias = FolderTransaction | PostgresTransaction
 
 WHAT_NEXT: Final = "Fix it, or skip such values: --on-error skip, in Python on_error='skip'"
 FAILED: Final = "an earlier change failed: close the writer; uncommitted changes are rolled back"
