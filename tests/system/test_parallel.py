@@ -27,7 +27,6 @@ Runner = Callable[[Iterable[int]], Iterator[int]]
 # Every way to run ahead, how many items it may take beyond those given out, all giving the items.
 RUNNERS: dict[str, tuple[Runner, int]] = {
     "map": (partial(parallel_map, abs, workers=3), 6),
-    "map ahead 1": (partial(parallel_map, abs, workers=3, ahead=1), 1),
     "map unordered": (partial(parallel_map, abs, workers=1, ordered=False), 2),
     "processes": (partial(parallel_map, abs, workers=2, kind="processes"), 4),
     "prefetch": (partial(prefetch, count=5), 5),
@@ -211,30 +210,30 @@ def test_closing_waits_for_the_calls_at_work() -> None:
         done.append(number)
         return number
 
-    results = parallel_map(work, count(), workers=1, ahead=4)
+    results = parallel_map(work, count(), workers=1)
     assert next(results) == 0
     assert started.wait(WAIT)
     threading.Timer(0.01, release.set).start()  # whenever it comes, before or while it is closed
     close(results)
     assert begun == done
-    assert len(done) <= 1 + 4
+    assert len(done) <= 1 + 2
 
 
 def end_process(number: int) -> int:
-    if number == 3:
+    if number == 4:  # read only after the result of 2
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
 def test_what_is_told() -> None:
     """A killed process, wrong numbers and functions without a module are told."""
-    results = parallel_map(end_process, range(20), workers=1, kind="processes", ahead=1)
+    results = parallel_map(end_process, range(20), workers=1, kind="processes")
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(
         VocabtoolError, match="a worker process ended before it finished its work: it was killed"
     ):
-        next(results)
-    with pytest.raises(ValueError, match="workers and ahead must be at least 1, got 0 and 0"):
+        list(results)
+    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
         parallel_map(abs, [], workers=0)
     with pytest.raises(ValueError, match="items to prefetch must be at least 1, got 0"):
         prefetch([], 0)

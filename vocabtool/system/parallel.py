@@ -41,12 +41,11 @@ def parallel_map(
     workers: int,
     ordered: bool = True,
     kind: Workers = "threads",
-    ahead: int | None = None,
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item; several calls run at the same time.
 
-    ``workers``: maximum number of calls at the same time.
-    ``ahead``: maximum number of items to read ahead; by default, ``2 * workers``.
+    ``workers``: maximum number of calls at the same time. At most ``2 * workers`` items are read
+    ahead.
 
     Items are read in the caller's thread. Processes are spawned, so ``fn``, items and results are
     pickled.
@@ -59,10 +58,9 @@ def parallel_map(
     Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
     is a generator. Raises :class:`VocabtoolError` if a process is killed.
     """
-    most = 2 * workers if ahead is None else ahead
-    if workers < 1 or most < 1:
-        raise ValueError(f"workers and ahead must be at least 1, got {workers} and {most}")
-    return _run_in_pool(fn, items, workers, ordered, kind, most)
+    if workers < 1:
+        raise ValueError(f"the number of workers must be at least 1, got {workers}")
+    return _run_in_pool(fn, items, workers, ordered, kind)
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
@@ -133,7 +131,7 @@ class _UntilFailure(Iterator[T]):
 
 
 def _run_in_pool(
-    fn: Callable[[T], R], items: Iterable[T], workers: int, ordered: bool, kind: Workers, ahead: int
+    fn: Callable[[T], R], items: Iterable[T], workers: int, ordered: bool, kind: Workers
 ) -> Iterator[R]:
     waiting: deque[Future[R]] = deque()
     finished: SimpleQueue[Future[R]] = SimpleQueue()
@@ -153,7 +151,7 @@ def _run_in_pool(
                 else:
                     future.add_done_callback(finished.put)
                 at_work += 1
-                if at_work == ahead:
+                if at_work == 2 * workers:
                     yield (waiting.popleft() if ordered else finished.get()).result()
                     at_work -= 1
             for _ in range(at_work):
