@@ -9,6 +9,7 @@ import click
 
 from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype
 from vocabtool.cli import options, output
+from vocabtool.cli.index import ENCODER
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ RUN = options.gather(
 @click.command("embed", epilog=MODEL_HELP)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--model", required=True, metavar="MODEL", help="The model that makes the vectors.")
-@options.ENCODER
+@ENCODER
 @options.output_folder("Folder of the shards.")
 @RUN
 @options.EMBEDDED

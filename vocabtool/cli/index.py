@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import COMMIT_ROWS, LANGUAGES, Metric, OnExisting, StoredType
+from vocabtool.choices import COMMIT_ROWS, LANGUAGES, Metric, OnExisting, StoredType, options_of
 from vocabtool.cli import options, output
+from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
 from vocabtool.system.messages import plural, tell
 
@@ -31,6 +32,26 @@ is in the user's cache ($VOCABTOOL_CACHE), and the model is needed where the cac
 it. If the command is interrupted, run it again: it resumes."""
 
 
+OF_SERVER: Final = ("api_key_env", "timeout")
+# The other options of the model are stored in the index.
+MODEL_AND_TRUST: Final = (
+    click.option(
+        "--model",
+        metavar="MODEL",
+        help="Model that makes the vectors. [default: the model of the index]",
+    ),
+    options.option_of(EncoderOptions, "trust"),
+)
+INDEX_MODEL = options.gather(
+    "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_SERVER)
+)
+ENCODER = options.gather(
+    "encoder",
+    *options.options_for(EncoderOptions, "signature", "output", "name", "fingerprint"),
+    options.rule_option(options_of(EncoderOptions)["rule"].full_help),
+    *options.options_for(EncoderOptions, "vocabulary", "trust", "prompt_query", "prompt_document"),
+    *options.options_for(EncoderOptions, "dim", "weights", *OF_SERVER),
+)
 SHAPE = options.gather(
     "shape",
     options.default_option(
@@ -69,7 +90,7 @@ CALIBRATE = click.option(
 @click.command("index", epilog=INDEX_HELP)
 @click.argument("files", nargs=-1, metavar="[FILE]...", callback=options.files_of)
 @click.option("--model", metavar="MODEL", help="The model that makes the vectors.")
-@options.ENCODER
+@ENCODER
 @options.output_folder("Folder of the index. If it already contains an index, documents are added.")
 @options.default_option(
     "--existing",
@@ -183,7 +204,7 @@ def index_command(
 @click.option("--sync", is_flag=True, help="Delete documents that are no longer in FILE...")
 @click.option("--force", is_flag=True, help="Let --sync delete more than a third of the documents.")
 @options.VECTORS
-@options.INDEX_MODEL
+@INDEX_MODEL
 @ROWS
 @CALIBRATE
 @options.QUIET
@@ -412,7 +433,7 @@ def compact_command(folder: str) -> None:
 
 @click.command("verify")
 @options.DIR
-@options.INDEX_MODEL
+@INDEX_MODEL
 @options.format_option()
 def verify_command(
     folder: str, model: dict[str, Any], report_format: Literal["text", "json"]

@@ -17,7 +17,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 import click
 
-from vocabtool.choices import RULE_NAMES, Weighting, choices_in, options_of
+from vocabtool.choices import RULE_NAMES, choices_in, options_of
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 
@@ -183,79 +183,6 @@ def output_folder(help_text: str) -> Decorator:
 # Models.
 
 NAME = click.option("--name", metavar="NAME", help="Name of the vocabulary, as inspect prints it.")
-TRUST = click.option(
-    "--trust",
-    is_flag=True,
-    help="Run the model even if it reads files, uses the network or runs Python.",
-)
-
-
-API_KEY: Final = click.option(
-    "--api-key-env",
-    metavar="NAME",
-    help="Models on a server: environment variable with the API key. [default: OPENAI_API_KEY]",
-)
-TIMEOUT: Final = click.option(
-    "--timeout",
-    type=click.FloatRange(0, min_open=True),
-    metavar="SECONDS",
-    help="Models on a server: time limit of a request, in seconds. [default: 120]",
-)
-
-
-ENCODER = gather(
-    "encoder",
-    click.option(
-        "--signature", metavar="NAME", help="TensorFlow models: the signature that takes texts."
-    ),
-    click.option(
-        "--output", "output", metavar="NAME", help="TensorFlow and ONNX models: the output to use."
-    ),
-    NAME,
-    click.option(
-        "--fingerprint",
-        help="For a Python callable: a version string of your choice. Change it whenever the "
-        "callable's vectors change. [default: a hash of its source code]",
-    ),
-    rule_option(f"Rule that splits texts into words: {RULES}. [default: the model's own]"),
-    click.option(
-        "--vocabulary",
-        metavar="FILE",
-        help="File or model whose words count as known, such as a tokenizer.json, GGUF file or "
-        "word list with --rule. Use it with models python:… and openai:…, and with your own "
-        "vectors; other models have their own. [default: the model's own]",
-    ),
-    TRUST,
-    click.option(
-        "--prompt-query",
-        metavar="TEXT",
-        help="Text to put before each query; '' for no text. Not for word vectors. "
-        "[default: the model's own, or none]",
-    ),
-    click.option(
-        "--prompt-document",
-        metavar="TEXT",
-        help="Text to put before each document; '' for no text. Not for word vectors. "
-        "[default: the model's own, or none]",
-    ),
-    click.option(
-        "--dim",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Cut vectors to their first N numbers, for models that are trained for this "
-        "(Matryoshka). Not for word vectors. [default: all]",
-    ),
-    click.option(
-        "--weights",
-        type=click.Choice(get_args(Weighting)),
-        help="Word vectors: how to weight words. The weights are fitted on the corpus. "
-        "[default: idf]",
-    ),
-    API_KEY,
-    TIMEOUT,
-)
-
-
 # Documents.
 
 
@@ -374,13 +301,3 @@ def _table(
 # Indexes.
 
 DIR = click.argument("folder", type=click.Path(file_okay=False), metavar="DIR", callback=folder_of)
-# The other options of the model are stored in the index.
-MODEL_AND_TRUST: Final = (
-    click.option(
-        "--model",
-        metavar="MODEL",
-        help="Model that makes the vectors. [default: the model of the index]",
-    ),
-    TRUST,
-)
-INDEX_MODEL = gather("model", *MODEL_AND_TRUST, API_KEY, TIMEOUT)

@@ -11,8 +11,8 @@ import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
-from vocabtool.cli.index import open_index
-from vocabtool.cli.options import DIR, HTML, INDEX_MODEL, format_option, gather, options_for
+from vocabtool.cli.index import INDEX_MODEL, open_index
+from vocabtool.cli.options import DIR, HTML, format_option, gather, options_for
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 

@@ -12,7 +12,8 @@ import click
 from click.core import ParameterSource
 
 from vocabtool.cli import options
-from vocabtool.cli.options import INDEX_MODEL, gather, given_options, read_size
+from vocabtool.cli.index import INDEX_MODEL
+from vocabtool.cli.options import gather, given_options, read_size
 from vocabtool.cli.output import usage_errors
 from vocabtool.errors import NotFound, UnsupportedFormat
 

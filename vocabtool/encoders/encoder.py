@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import WEIGHTINGS, EncoderKind, Weighting
+from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, documented, option
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import read_settings
+from vocabtool.system.arguments import check_options
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
@@ -138,72 +139,99 @@ class FittedWeights:
         return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
 
 
+@documented
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderOptions:
     """Options to open an encoder. ``None`` or ``False`` means that an option is not given.
 
-    ``kind``: the kind of model. Default: recognised by the content.
-    ``max_batch``: the maximum number of texts encoded at a time.
-    ``signature``: for TensorFlow: the signature or method to call. Needed only if several
-    signatures return vectors.
-    ``output``: for TensorFlow and ONNX: the output to use.
-    ``name``: for TensorFlow: the name of the vocabulary, as ``inspect`` prints it.
-    ``rule``: how texts are split into words, see ``Words.of``. For word vectors, and for TensorFlow
-    models whose own rule cannot be read.
-    ``weights``: for word vectors: how words are weighted, default ``idf``.
-    ``fitted``: for word vectors: ``FittedWeights``, or the path of a file that ``embed`` or
-    ``FittedWeights.write`` saved.
-    ``trust``: allow a model to read or write files, use the network or run its own code.
-    ``fingerprint``: for a Python callable: a version string of your choice. Change it whenever the
-    vectors of the callable change.
-    ``vocabulary``: for a model that has no vocabulary: the words that the model knows, as
-    :class:`~vocabtool.Words`, a file, a model or entries. See ``Words.of``. The options of an open
-    encoder contain these words as a ``Words`` object.
-    ``prompt_query``, ``prompt_document``: the text put before each query, and before each document.
-    Not for word vectors. Default: the prompt in the model's settings. ``""`` means no prompt.
-    ``dim``: the length of vectors; longer vectors are cut. Not for word vectors. The server of an
-    ``openai:`` model cuts the vectors itself.
-
-    These options are only for ``openai:MODEL@URL``:
-
-    ``api_key_env``: the environment variable that contains the key, default ``OPENAI_API_KEY``.
-    ``requests``: the number of requests sent at once, default 8.
-    ``timeout``: seconds for a request, default 120.
-    ``retries``: how often a failed request is repeated, default 8.
-
-    Raises ``ValueError`` for numbers that are too small and for unknown ``weights``.
+    The options of an open encoder have its ``vocabulary`` as a :class:`~vocabtool.Words`. Raises
+    ``ValueError`` for numbers that are too small and for unknown choices.
     """
 
-    kind: EncoderKind | None = None
-    signature: str | None = None
-    output: str | None = None
-    name: str | None = None
-    rule: str | None = None
-    trust: bool = False
-    weights: Weighting | None = None
-    fitted: FittedWeights | str | Path | None = None
-    fingerprint: str | None = None
-    vocabulary: GivenWords | None = None
-    prompt_query: str | None = None
-    prompt_document: str | None = None
-    dim: int | None = None
-    max_batch: int | None = None
-    api_key_env: str | None = None
-    requests: int | None = None
-    timeout: float | None = None
-    retries: int | None = None
+    kind: EncoderKind | None = option(None, "Kind of the model.", if_none="as its content says")
+    signature: str | None = option(
+        None, "TensorFlow models: the signature that takes texts.", metavar="NAME"
+    )
+    output: str | None = option(
+        None, "TensorFlow and ONNX models: the output to use.", metavar="NAME"
+    )
+    name: str | None = option(None, "Name of the vocabulary, as inspect prints it.", metavar="NAME")
+    fingerprint: str | None = option(
+        None,
+        "For a Python callable: a version string of your choice. Change it whenever the callable's "
+        "vectors change.",
+        if_none="a hash of its source code",
+    )
+    rule: str | None = option(
+        None,
+        f"Rule that splits texts into words: {', '.join(RULE_NAMES)}.",
+        if_none="the model's own",
+        metavar="RULE",
+    )
+    vocabulary: GivenWords | None = option(
+        None,
+        "File or model whose words count as known, such as a tokenizer.json, GGUF file or word "
+        "list with a rule. Use it with models python:… and openai:…, and with your own vectors; "
+        "other models have their own.",
+        if_none="the model's own",
+        metavar="FILE",
+    )
+    trust: bool = option(
+        False, "Run the model even if it reads files, uses the network or runs Python."
+    )
+    prompt_query: str | None = option(
+        None,
+        "Text to put before each query; '' for no text. Not for word vectors.",
+        if_none="the model's own, or none",
+        metavar="TEXT",
+    )
+    prompt_document: str | None = option(
+        None,
+        "Text to put before each document; '' for no text. Not for word vectors.",
+        if_none="the model's own, or none",
+        metavar="TEXT",
+    )
+    dim: int | None = option(
+        None,
+        "Cut vectors to their first N numbers, for models that are trained for this (Matryoshka). "
+        "Not for word vectors.",
+        if_none="all",
+        least=1,
+        metavar="N",
+    )
+    weights: Weighting | None = option(
+        None,
+        "Word vectors: how to weight words. The weights are fitted on the corpus.",
+        if_none="idf",
+    )
+    fitted: FittedWeights | str | Path | None = option(
+        None,
+        "Word vectors: the fitted weights, or a file that ``embed`` or ``FittedWeights.write`` "
+        "saved.",
+    )
+    max_batch: int | None = option(None, "Most texts that are encoded at a time.", least=1)
+    api_key_env: str | None = option(
+        None,
+        "Models on a server: environment variable with the API key.",
+        if_none="OPENAI_API_KEY",
+        metavar="NAME",
+    )
+    requests: int | None = option(
+        None, "Models on a server: requests that are sent at once.", if_none="8", least=1
+    )
+    timeout: float | None = option(
+        None,
+        "Models on a server: time limit of a request, in seconds.",
+        if_none="120",
+        least=0.001,
+        metavar="SECONDS",
+    )
+    retries: int | None = option(
+        None, "Models on a server: how often a failed request is repeated.", if_none="8", least=0
+    )
 
     def __post_init__(self) -> None:
-        for name in ("dim", "max_batch", "requests"):
-            if (number := getattr(self, name)) is not None and number < 1:
-                raise ValueError(f"{name} must be at least 1, got {number}")
-        if self.timeout is not None and not self.timeout > 0:
-            raise ValueError(f"timeout must be above 0, got {self.timeout}")
-        if self.retries is not None and self.retries < 0:
-            raise ValueError(f"retries must be at least 0, got {self.retries}")
-        if self.weights not in (None, *WEIGHTINGS):
-            wanted = ", ".join(WEIGHTINGS)
-            raise ValueError(f"weights must be one of {wanted}, got {self.weights!r}")
+        check_options(self)
 
     def given_options(self) -> dict[str, Any]:
         """Return the options that were given, by name."""
