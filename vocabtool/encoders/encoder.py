@@ -131,7 +131,7 @@ class FittedWeights:
             return fitted
 
     def _to_json(self) -> bytes:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         record = {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in {"format": WEIGHTS_FORMAT, **values}.items()
@@ -445,7 +445,7 @@ class PromptEncoder(Encoder):
 
     def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
         prompted = texts_array(self._after(self._prompts.document, texts))
-        return [self._cut(part) for part in self.plain.encode_batches(prompted, size)]
+        return [self._cut(batch) for batch in self.plain.encode_batches(prompted, size)]
 
     def with_words(self, words: Words) -> PromptEncoder:
         return PromptEncoder(self.plain.with_words(words), self._prompts, self.dim, self._more)
@@ -466,7 +466,7 @@ class PromptEncoder(Encoder):
         if vectors.shape[1] == self.dim:
             return vectors
         kept = np.ascontiguousarray(vectors[:, : self.dim])
-        whole, left = (np.linalg.norm(each, axis=1) for each in (vectors, kept))
+        whole, left = np.linalg.norm(vectors, axis=1), np.linalg.norm(kept, axis=1)
         kept *= np.divide(whole, left, out=np.zeros_like(left), where=left > 0)[:, np.newaxis]
         return kept
 
@@ -492,8 +492,8 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     notes: tuple[str, ...] = ()
     for whom, prompt in (("each query", prompts.query), ("each document", prompts.document)):
         if len(prompt) > MAX_PROMPT:
-            told = f"the prompt has {len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
-            raise VocabtoolError(f"{told}: {prompt[:40]!r}…")
+            size = f"{len(prompt):,} characters, wanted at most {MAX_PROMPT:,}"
+            raise VocabtoolError(f"the prompt has {size}: {prompt[:40]!r}…")
         if prompt:
             notes += (f"the prompt {prompt!r} is put before {whom}",)
     if encoder.folder is not None and (prompts.query or prompts.document):

@@ -190,22 +190,22 @@ class Model2VecEncoder(Encoder):
 
     def _cut_off(self, texts: list[str], encoded: list[Any]) -> tuple[int, int, int]:
         too_long = tokens = estimated = 0
-        for text, found in zip(texts, encoded, strict=True):
+        for text, encoding in zip(texts, encoded, strict=True):
             unread = 0 if self._characters is None else max(len(text) - self._characters, 0)
-            if unread == 0 and len(found) != self.max_tokens:
+            if unread == 0 and len(encoding) != self.max_tokens:
                 continue
-            cut = sum(map(len, found.overflowing))
+            cut = sum(map(len, encoding.overflowing))
             if unread and self._characters:
-                cut += round((len(found) + cut) / self._characters * unread)
+                cut += round((len(encoding) + cut) / self._characters * unread)
                 estimated += 1
             too_long += cut > 0
             tokens += cut
         return too_long, tokens, estimated
 
     def _tokens(self, encoded: list[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        found = [each.ids for each in encoded]
-        offsets = starts_of(list(map(len, found)))
-        ids = np.fromiter(chain.from_iterable(found), np.int64, int(offsets[-1]))
+        lists = [encoding.ids for encoding in encoded]
+        offsets = starts_of(list(map(len, lists)))
+        ids = np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1]))
         if self._unknown is None:
             return ids, offsets
         kept = ids != self._unknown

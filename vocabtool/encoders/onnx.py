@@ -84,16 +84,16 @@ class OnnxEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = encoder_files.find_onnx(self._path)
-        folders = (each for each in files.folders if (each / PROMPTS).is_file())
+        folders = (folder for folder in files.folders if (folder / PROMPTS).is_file())
         self.folder = next(folders, files.tokenizer.parent)
         self._graph = encoder_files.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = encoder_files.read_all_settings(files)
         with reading(str(files.tokenizer)):
-            found = tokenizer_folder.read(files.tokenizer.parent)
-            if found is None or found.document is None:
+            described = tokenizer_folder.read(files.tokenizer.parent)
+            if described is None or described.document is None:
                 raise InvalidFile("this JSON is not a tokenizer.json")
-            document = {**found.document, LOWER: self._settings.lower}
+            document = {**described.document, LOWER: self._settings.lower}
             self._document = json.dumps(without_own_keys(document))
             vocabulary = hf_tokenizer.vocabulary(document, files.tokenizer.name)
             self.words = Words(vocabulary, "recovered", HFWordTokenizer(document, vocabulary))
@@ -118,7 +118,7 @@ class OnnxEncoder(Encoder):
         if self._graph.dynamic:
             self._notes += (ONE_BY_ONE,)
         if files.others:
-            names = ", ".join(each.name for each in files.others[:MAX_NAMED])
+            names = ", ".join(file.name for file in files.others[:MAX_NAMED])
             self._notes += (f"using {files.model.name}; {files.model.parent} also has {names}",)
 
     def _open_tokenizer(self) -> None:
@@ -182,20 +182,20 @@ class OnnxEncoder(Encoder):
         lengths = np.array(list(map(len, encoded)))
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self._pad, np.int64)
-        ids[mask] = np.fromiter(chain.from_iterable(each.ids for each in encoded), np.int64)
+        ids[mask] = np.fromiter(chain.from_iterable(encoding.ids for encoding in encoded), np.int64)
         given = {encoder_files.INPUT_IDS: ids, MASK: mask}
         if TYPES in self._types:
             types = np.zeros(mask.shape, np.int64)
             types[mask] = np.fromiter(
-                chain.from_iterable(each.type_ids for each in encoded), np.int64
+                chain.from_iterable(encoding.type_ids for encoding in encoded), np.int64
             )
             given[TYPES] = types
         feed = {name: given[name].astype(number) for name, number in self._types.items()}
         shape = f"{len(encoded):,} texts of up to {mask.shape[1]:,} tokens"
         with library_errors(f"{self._files.model}: onnxruntime fails on {shape}"):
-            (found,) = self._session.run([self._output], feed)
+            (output,) = self._session.run([self._output], feed)
         where = f"{self._files.model}: output {self._output!r}"
-        values = np.asarray(found)
+        values = np.asarray(output)
         if values.ndim == 3 and values.shape[:2] == mask.shape and values.dtype.kind == "f":
             if not self._settings.pooling:
                 listed = ", ".join(self._settings.modules)
@@ -221,22 +221,22 @@ def pool(
     ``lengths``: the number of tokens of each text, at least 1, shape (n,).
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
-    found: list[NDArray[Any]] = []
+    pooled: list[NDArray[Any]] = []
     for mode in modes:
         if mode == "cls":
-            found.append(tokens[:, 0])
+            pooled.append(tokens[:, 0])
         elif mode == "lasttoken":
-            found.append(tokens[np.arange(len(tokens)), lengths - 1])
+            pooled.append(tokens[np.arange(len(tokens)), lengths - 1])
         elif mode == "max":
-            found.append(np.where(mask[:, :, None], tokens, np.float32(-np.inf)).max(axis=1))
+            pooled.append(np.where(mask[:, :, None], tokens, np.float32(-np.inf)).max(axis=1))
         else:
             weights = mask.astype(np.float32)
             if mode == "weightedmean":
                 weights *= np.arange(1, tokens.shape[1] + 1, dtype=np.float32)
             total = weights.sum(1, keepdims=True)
             divisor = np.sqrt(total) if mode == "mean_sqrt_len_tokens" else total
-            found.append((weights[:, None] @ tokens)[:, 0] / divisor)
-    return np.concatenate(found, axis=1)
+            pooled.append((weights[:, None] @ tokens)[:, 0] / divisor)
+    return np.concatenate(pooled, axis=1)
 
 
 def _open_session(file: Path) -> Any:
@@ -261,30 +261,30 @@ def _open_session(file: Path) -> Any:
 
 def _input_types(session: Any) -> dict[str, type[Any]]:
     types: dict[str, type[Any]] = {}
-    for each in session.get_inputs():
-        if each.name not in INPUTS or each.type not in NUMBERS or len(each.shape) != 2:
+    for tensor in session.get_inputs():
+        if tensor.name not in INPUTS or tensor.type not in NUMBERS or len(tensor.shape) != 2:
             raise UnsupportedFormat(
-                f"the input {each.name!r} of type {each.type} and shape {each.shape} is not "
+                f"the input {tensor.name!r} of type {tensor.type} and shape {tensor.shape} is not "
                 f"supported. Supported are {', '.join(INPUTS)} of int64 or int32, with the shape "
                 "(texts, tokens). "
                 "Export the model for feature extraction, without a cache of keys and values"
             )
-        if any(type(size) is int for size in each.shape):
+        if any(type(size) is int for size in tensor.shape):
             raise UnsupportedFormat(
-                f"the input {each.name!r} has the fixed shape {each.shape}; export the model with "
-                "any number of texts and tokens (dynamic axes)"
+                f"the input {tensor.name!r} has the fixed shape {tensor.shape}; export the model "
+                "with any number of texts and tokens (dynamic axes)"
             )
-        types[each.name] = NUMBERS[each.type]
+        types[tensor.name] = NUMBERS[tensor.type]
     return types
 
 
 def _choose_output(session: Any, wanted: str | None) -> str:
-    names = [each.name for each in session.get_outputs()]
+    names = [tensor.name for tensor in session.get_outputs()]
     if wanted is None:
         known = (name for name in OUTPUTS if name in names)
         wanted = next(known, names[0] if len(names) == 1 else None)
     if wanted is None or wanted not in names:
-        asked = "several outputs" if wanted is None else f"no output {wanted!r}"
+        outputs = "several outputs" if wanted is None else f"no output {wanted!r}"
         listed = ", ".join(names[:MAX_NAMED])
-        raise UnsupportedFormat(f"{asked}; choose one with --output NAME: {listed}")
+        raise UnsupportedFormat(f"{outputs}; choose one with --output NAME: {listed}")
     return wanted

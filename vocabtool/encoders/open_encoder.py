@@ -261,7 +261,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         if reader is onnx.READER:
             encoder_files.find_onnx(file)  # or it raises why not
             return "onnx"
-    tried = tuple(f"{each.format}: {each.recognise(source)}" for each in vector_readers)
+    tried = tuple(f"{reader.format}: {reader.recognise(source)}" for reader in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
         form = reader.format
         if reader is registry.JSON:
@@ -375,7 +375,7 @@ def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     try:
         value: Any = reduce(getattr, path.split("."), module)
     except AttributeError as error:
-        public = ", ".join(sorted(each for each in vars(module) if not each.startswith("_")))
+        public = ", ".join(sorted(name for name in vars(module) if not name.startswith("_")))
         raise NotFound(
             f"python:{module_name}:{path}: no such attribute; the module has {public}"
         ) from error

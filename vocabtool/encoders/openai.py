@@ -284,8 +284,8 @@ class OpenAIEncoder(Encoder):
 
     def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
         data = bytearray()
-        while len(data) <= limit and (part := response.read1(READ_BYTES)):
-            data += part
+        while len(data) <= limit and (block := response.read1(READ_BYTES)):
+            data += block
         return bytes(data)
 
     def _authorization(self) -> dict[str, str]:

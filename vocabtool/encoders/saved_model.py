@@ -108,7 +108,7 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
         concrete = signatures[name]
         yield ModelFunction(name, True, concrete, concrete)
     for name in MODEL_CALLS:
-        yield from sorted(methods_of(loaded, name), key=lambda each: each.in_training)
+        yield from sorted(methods_of(loaded, name), key=lambda method: method.in_training)
 
 
 def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
@@ -192,17 +192,17 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
     if signature is not None:
         named = [function for function in functions if function.name == signature]
         if not named and signature.isidentifier():  # a method of the model
-            named = sorted(methods_of(loaded, signature), key=lambda each: each.in_training)
+            named = sorted(methods_of(loaded, signature), key=lambda method: method.in_training)
         if not named:
             listed = _list_functions(functions)
             raise UnsupportedFormat(f"no signature {signature!r}. The model has:{listed}")
         functions = named
     outputs = [
-        each
+        result
         for function in functions
         if function.text_shape is not None
-        for each in outputs_of(function)
-        if each.why_not is None and output in (None, each.name)
+        for result in outputs_of(function)
+        if result.why_not is None and output in (None, result.name)
     ]
     if not outputs:
         what = "a vector" if output is None else f"a vector in an output {output!r}"
@@ -212,7 +212,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             f"The model has:{_list_functions(functions)}"
         )
     own = _of_one_function(outputs)
-    default = [each for each in own if each.name == DEFAULT]
+    default = [result for result in own if result.name == DEFAULT]
     if len(own) > 1 and not default:
         raise UnsupportedFormat(
             "several outputs are vectors; choose one with --output:"
@@ -225,7 +225,7 @@ def outputs_of(function: ModelFunction) -> list[Output]:
     flatten = import_tensorflow().nest.flatten
     structure = function.concrete.structured_outputs
     if isinstance(structure, dict):  # flattened in the order of its keys
-        parts = {name: flatten(part) for name, part in sorted(structure.items())}
+        parts = {name: flatten(value) for name, value in sorted(structure.items())}
         named = [
             (name if len(leaves) == 1 else f"{name}_{i}", leaf)
             for name, leaves in parts.items()

@@ -143,9 +143,9 @@ def check_files(folder: Path, advice: str = TRUST) -> None:
     """
     file = folder / MODULES
     modules = read_settings(file, list) if file.is_file() else []
-    if not all(isinstance(each, dict) for each in modules):
+    if not all(isinstance(module, dict) for module in modules):
         raise InvalidFile("wanted a list of objects", file=str(file))
-    for module in (str(each.get("type")) for each in modules):
+    for module in (str(entry.get("type")) for entry in modules):
         if not module.startswith(LIBRARY) or ".." in module:
             raise UnsupportedFormat(
                 f"loading would run the code of a custom module, {module!r}; to allow it, {advice}",
@@ -153,7 +153,7 @@ def check_files(folder: Path, advice: str = TRUST) -> None:
             )
     for file in _visible_files(folder):
         safe = (file.parent / name for name in SAFE_WEIGHTS)
-        if file.suffix in PICKLED and not any(each.is_file() for each in safe):
+        if file.suffix in PICKLED and not any(other.is_file() for other in safe):
             raise UnsupportedFormat(
                 "pickled weights without safetensors beside them; unpickling can run any code. "
                 f"Save the model with safe_serialization=True, or {advice}",
@@ -164,5 +164,5 @@ def check_files(folder: Path, advice: str = TRUST) -> None:
 def _visible_files(folder: Path) -> Iterator[Path]:
     for file in folder.rglob("*"):
         inside = file.relative_to(folder).parts
-        if not any(part.startswith(".") for part in inside) and file.is_file():
+        if not any(name.startswith(".") for name in inside) and file.is_file():
             yield file

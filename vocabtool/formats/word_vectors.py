@@ -70,7 +70,7 @@ class WordVectors:
 
     words: Vocabulary
     dim: int
-    _held: VectorFile = field(repr=False)
+    _stored: VectorFile = field(repr=False)
     _file: Path
 
     @classmethod
@@ -92,18 +92,18 @@ class WordVectors:
                 raise NotFound(f"{file}: no such file; wanted a file of word vectors")
             source = Source.open(file)
             if source.head.startswith((binary_vectors.NUMPY_MAGIC, files.ZIP)):
-                held = binary_vectors.open_numpy(source, Path(words) if words else None)
+                stored = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)
             elif not isinstance(layout := _layout(source), str):
-                held = _open_text(source, layout)
+                stored = _open_text(source, layout)
             elif (no_binary := binary_vectors.WORD2VEC.recognise(source)) is None:
-                held = binary_vectors.open_word2vec(source)
+                stored = binary_vectors.open_word2vec(source)
             else:
                 formats = (READER.format, binary_vectors.WORD2VEC.format)
                 tried = map("{}: {}".format, formats, (layout, no_binary))
                 raise UnknownFormat(f"{file}: not a file of word vectors", tuple(tried))
-            return cls(held.words, held.dim, held, file)
+            return cls(stored.words, stored.dim, stored, file)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -120,7 +120,7 @@ class WordVectors:
                 f"positions {wanted.min()} to {wanted.max()}, wanted 0 to {len(self) - 1:,}"
             )
         with reading(str(self._file)):
-            return self._held.take(wanted)
+            return self._stored.take(wanted)
 
     def matrix(self, folder: str | Path | None = None) -> NDArray[np.float32]:
         """Return all vectors as a read-only memory map, shape (n, dim), shared by all processes.
@@ -132,7 +132,7 @@ class WordVectors:
         """
         converted = self.matrix_file(folder)
         if converted is None:
-            return np.asanyarray(self._held.data)
+            return np.asanyarray(self._stored.data)
         with reading(str(converted)):
             if not converted.exists():
                 step = max(BLOCK // self.dim, 1)
@@ -142,8 +142,8 @@ class WordVectors:
                     for at in range(0, len(self), step):
                         rows = self.vectors(np.arange(at, min(at + step, len(self))))
                         file.write(rows.astype("<f4", copy=False).tobytes())
-                        if isinstance(self._held.data, mmap.mmap):  # release the pages
-                            self._held.data.madvise(mmap.MADV_DONTNEED)
+                        if isinstance(self._stored.data, mmap.mmap):  # release the pages
+                            self._stored.data.madvise(mmap.MADV_DONTNEED)
             array = binary_vectors.open_array(converted)
             is_own = array.dtype == np.float32 and array.flags.c_contiguous
             if array.shape != (len(self.words), self.dim) or not is_own:
@@ -152,7 +152,7 @@ class WordVectors:
 
     def matrix_file(self, folder: str | Path | None = None) -> Path | None:
         """Return the ``.npy`` file that :meth:`matrix` creates; ``None`` if none is needed."""
-        data = self._held.data
+        data = self._stored.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32 and data.flags.c_contiguous:
             return None  # the file can be memory-mapped as it is
         with reading(str(self._file)):
@@ -178,9 +178,9 @@ def _layout(source: Source) -> _Layout | str:
         return "nothing follows its header line" if header else "no whole line in its first 64 KiB"
     counts = []
     for line in lines[:SAMPLE]:  # the first part always belongs to the word
-        parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
-        words = (count for count, part in enumerate(parts) if not _is_number(part))
-        counts.append(next(words, len(parts)))
+        values = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
+        words = (count for count, value in enumerate(values) if not _is_number(value))
+        counts.append(next(words, len(values)))
     if header:
         dim = int(header[2])
         fit = sum(count >= dim for count in counts)
@@ -189,8 +189,10 @@ def _layout(source: Source) -> _Layout | str:
     if not header and counts[0] < MIN_DIM:
         return f"the first line ends in {'one number only' if counts[0] else 'no number'}"
     if dim < MIN_DIM or 2 * fit < len(counts):
-        found = ", ".join(map(str, counts[:3]))
-        return f"its lines end in {found} ... numbers" + f", not in {dim:,}" * bool(header)
+        numbers = f"{', '.join(map(str, counts[:3]))} ... numbers"
+        if header:
+            numbers += f", not in {dim:,}"
+        return f"its lines end in {numbers}"
     if b"\t" in lines[0]:
         return "its first line has a tab, wanted spaces between the values"
     if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
@@ -240,9 +242,9 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
         return numbers.astype(np.float32)
 
 
-def _is_number(part: bytes) -> bool:
+def _is_number(value: bytes) -> bool:
     try:
-        float(part)
+        float(value)
     except ValueError:
         return False
     return True
@@ -304,16 +306,16 @@ def _cut_window(
     odd |= (head - ord("0") >= 10).all(axis=0)  # bytes less than "0" wrap around
     pairs = blank[1:] & blank[:-1]
     if pairs.any():  # a value between two spaces is empty
-        found = np.flatnonzero(pairs)
-        odd[np.searchsorted(starts, found[found < starts[-1]], "right") - 1] = True
+        empty = np.flatnonzero(pairs)
+        odd[np.searchsorted(starts, empty[empty < starts[-1]], "right") - 1] = True
     odd[-1] = True  # the sample
     for line in np.flatnonzero(odd).tolist():
         start, end = bounds[line], int(ends[line] - trailing[line])
         word, *values = window[start:end].rsplit(b" ", dim)
         more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
         if len(values) < dim or more:
-            held = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
-            what = f"line {number + line:,} has {held} values, wanted {dim:,}: is it truncated?"
+            count = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
+            what = f"line {number + line:,} has {count} values, wanted {dim:,}: is it truncated?"
             raise InvalidFile(what, offset=at + start)
         if wrong := [value for value in values if not _is_number(value)]:
             what = f"line {number + line:,} has {wrong[0][:40]!r}, wanted a number"

@@ -271,7 +271,7 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     with reading(str(file)):
         tokenizer = copy_of(file)
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
-    options = {name: rule if name == "rule" else each for name, each in opened.options.items()}
+    options = {name: rule if name == "rule" else value for name, value in opened.options.items()}
     return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
 
 
@@ -330,8 +330,8 @@ class IndexModel:
 
         ``""`` for an object in Python; ``None`` if the words are the model's own.
         """
-        found = self._configuration.options.get("vocabulary")
-        return found if isinstance(found, str) else None
+        address = self._configuration.options.get("vocabulary")
+        return address if isinstance(address, str) else None
 
     def check_given(self) -> None:
         """Raise :class:`OtherModel` if the model passed by the caller did not make the vectors."""
@@ -345,9 +345,9 @@ class IndexModel:
             if name in STORED and value not in (None, recorded.get(name))
         ]
         if differences or (others and self._configuration.encoder is None):
-            told = differences or f"it has no model for --{others[0].replace('_', '-')}"
+            what = differences or f"it has no model for --{others[0].replace('_', '-')}"
             raise VocabtoolError(
-                f"{self._name}: created with other options: {told}. Leave the option out, or "
+                f"{self._name}: created with other options: {what}. Leave the option out, or "
                 "index the documents again (in a new folder, or with --force)"
             )
         if not {*others} <= {*COMPARED}:
@@ -368,12 +368,12 @@ class IndexModel:
             if given.get(name) is not None and given[name] != recorded[name]
         )
 
-    def _other_encoder(self, part: str, wanted: str, found: str) -> OtherModel:
+    def _other_encoder(self, what: str, wanted: str, got: str) -> OtherModel:
         advice, made_with = "", None if self._given is None else self._configuration.model
         if differences := self._differences():
             use = "Use the options of the index, or build a new index"
             advice = f"The options differ: {differences}. {use}"
-        return OtherModel(self._name, part, wanted, found, made_with, advice)
+        return OtherModel(self._name, what, wanted, got, made_with, advice)
 
     @cached_property
     def encoder(self) -> Encoder | None:
@@ -382,11 +382,11 @@ class IndexModel:
         Raises :class:`OtherModel` if another encoder made the vectors, and :class:`NotFound` if the
         recorded model does not exist on this machine.
         """
-        held, given = self._configuration, self._given
-        if held.encoder is None:
+        configuration, given = self._configuration, self._given
+        if configuration.encoder is None:
             return None if given is None else self._open_named(given)
         # The files of a model may state prompts; an index that records none does not use them.
-        options: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), **held.options}
+        options: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), **configuration.options}
         options.pop("vocabulary", None)
         if isinstance(rule := options.get("rule"), str):
             options["rule"] = self._rule(rule)
@@ -404,21 +404,22 @@ class IndexModel:
                 what = ("file of word vectors", fitted.vectors, encoder.vectors.fingerprint)
                 raise self._other_encoder(*what)
             encoder = encoder.with_weights(fitted)
-        if encoder.fingerprint != held.encoder:
-            raise self._other_encoder("encoder", held.encoder, encoder.fingerprint)
+        if encoder.fingerprint != configuration.encoder:
+            raise self._other_encoder("encoder", configuration.encoder, encoder.fingerprint)
         if isinstance(encoder, StaticEncoder) and "matrix" not in self._files:
             with suppress(OSError, VocabtoolError):  # only the next search is slower
                 keep_in_cache(encoder.vectors)
         return encoder
 
     def _open_recorded(self, options: Mapping[str, Any]) -> Encoder:
-        held = self._configuration
-        known: dict[str, Any] = {"kind": held.kind}  # no need to detect what the index states
-        if held.kind == "static":
-            known["rule"] = self._rule(str(held.rule))
+        configuration = self._configuration
+        # No need to detect what the index states.
+        known: dict[str, Any] = {"kind": configuration.kind}
+        if configuration.kind == "static":
+            known["rule"] = self._rule(str(configuration.rule))
             if (copy := self._copy()) is not None:
                 return open_encoder(copy, **{**known, **options})
-        model = self._here(held.model, "its vectors were made by", "model")
+        model = self._here(configuration.model, "its vectors were made by", "model")
         try:
             return open_encoder(model, **{**known, **options})
         except VocabtoolError:
@@ -445,7 +446,7 @@ class IndexModel:
 
     def _open_named(self, given: Model) -> Encoder:
         """Open a model for an index that was created without one."""
-        held, encoder = self._configuration, open_encoder(given, **self._options)
+        configuration, encoder = self._configuration, open_encoder(given, **self._options)
         if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
             raise VocabtoolError(
                 f"{self._name}: {given} needs word weights that were fitted on the corpus, and "
@@ -453,11 +454,13 @@ class IndexModel:
                 f"this model (vocabtool index SHARDS --model {given} -o DIR), or in Python pass "
                 "open_encoder(MODEL, fitted='SHARDS/_weights.json')"
             )
-        if encoder.dim != held.dim:
-            what = f"it makes vectors of {encoder.dim:,} numbers, but the index needs {held.dim:,}"
-            advice = f"{what}. {NAME_IT}"
+        if encoder.dim != configuration.dim:
+            advice = (
+                f"it makes vectors of {encoder.dim:,} numbers, but the index needs "
+                f"{configuration.dim:,}. {NAME_IT}"
+            )
             raise OtherModel(self._name, "model", "", encoder.fingerprint, advice=advice)
-        compare_canaries(self._name, self._canaries(), encoder, held.metric)
+        compare_canaries(self._name, self._canaries(), encoder, configuration.metric)
         return encoder
 
     @cached_property
@@ -466,47 +469,47 @@ class IndexModel:
 
         Raises :class:`OtherModel` if the words differ from the recorded words.
         """
-        held = self._configuration
-        if held.words is None:
+        configuration = self._configuration
+        if configuration.words is None:
             return None
         words = self._words()
         if words is None:
             return None
         of = "" if self._address is None else " of the vocabulary"
-        for part, wanted, found in (
-            (f"word rule{of}", held.words, words.fingerprint),
-            ("vocabulary", held.vocabulary, words.vocabulary.fingerprint),
+        for what, wanted, got in (
+            (f"word rule{of}", configuration.words, words.fingerprint),
+            ("vocabulary", configuration.vocabulary, words.vocabulary.fingerprint),
         ):
-            if found != wanted:
+            if got != wanted:
                 made_with = self._address or None
-                raise OtherModel(self._name, part, wanted or "none", found, made_with)
+                raise OtherModel(self._name, what, wanted or "none", got, made_with)
         return KnownWords(words)
 
     def _words(self) -> Words | None:
-        held, file = self._configuration, self._files.get("vocabulary")
+        configuration, file = self._configuration, self._files.get("vocabulary")
         opened: Encoder | None = vars(self).get("encoder")
         if self.vocabulary is not None:
             return self._given_words(self.vocabulary)
-        if opened is not None and opened.words is not None and held.encoder is not None:
+        if opened is not None and opened.words is not None and configuration.encoder is not None:
             return opened.words
-        if held.rule is not None:
+        if configuration.rule is not None:
             # A keyword search does not need the model, which may be missing.
             return (
-                Words.of(read_vocabulary(file), rule=self._rule(held.rule))
+                Words.of(read_vocabulary(file), rule=self._rule(configuration.rule))
                 if file is not None
                 else None
             )
-        if (is_encoder(self._given) and held.encoder is not None) or self._address is None:
+        if (is_encoder(self._given) and configuration.encoder is not None) or self._address is None:
             return self.encoder.words if self.encoder is not None else None
         return words_of(self._here(self._address, "its words are those of", "vocabulary"))
 
     def _given_words(self, given: GivenWords) -> Words:
-        held, rule = self._configuration.rule, self._words_rule
+        recorded, rule = self._configuration.rule, self._words_rule
         if isinstance(given, Words) or rule is not None:
             return words_of(given, rule)
-        fitting = None if held is None else self._rule(held)
+        fitting = None if recorded is None else self._rule(recorded)
         try:
-            if isinstance(given, str | Path) and TOKENIZER.fullmatch(held or ""):
+            if isinstance(given, str | Path) and TOKENIZER.fullmatch(recorded or ""):
                 with suppress(VocabtoolError):  # the file may be a tokenizer itself
                     return words_of(given, None)
             return words_of(given, fitting)
