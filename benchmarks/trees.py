@@ -104,8 +104,9 @@ def main() -> None:
 
 def questions(work: Path) -> Iterator[Question]:
     """Yield all benchmarks, with their inputs."""
-    source, documents = work / "source.txt", work / "documents.jsonl"
-    for write, path in ((source_lines, source), (document_lines, documents)):
+    source, documents, large = work / "source.txt", work / "documents.jsonl", work / "large.txt"
+    inputs = ((source_lines, source), (document_lines, documents), (large_vectors, large))
+    for write, path in inputs:
         # In another process, because the peak memory of a child includes that of its parent.
         writer = get_context("spawn").Process(target=write, args=(path,))
         writer.start()
@@ -121,6 +122,9 @@ def questions(work: Path) -> Iterator[Question]:
         arguments = ["oov", glove, str(source), "--rule", rule]
         yield Question(name=f"oov {rule}", arguments=arguments)
     yield Question(name="diff", arguments=["diff", model, glove], repeat=3)
+    query = ["search", "{index}", "how does a parser read nested tokens"]
+    first = ["index", str(documents), "--model", str(large), "--quiet", "-o", "{index}"]
+    yield Question(name="first search", arguments=query, prepare=first, repeat=3)
     vectors = SHARED / "vectors" / "words20k.npz"
     if not vectors.exists():
         print(f"no word vectors: {SHARED.name}/ is not there (set VOCABTOOL_SHARED)")
@@ -136,8 +140,9 @@ def questions(work: Path) -> Iterator[Question]:
         arguments=["{index}", str(documents)],
         prepare=["index", *read, "{index}"],
     )
-    one = ["search", "{index}", "how does a parser read nested tokens"]
-    yield Question(name="search once", arguments=one, prepare=["index", *read, "{index}"], repeat=3)
+    yield Question(
+        name="search once", arguments=query, prepare=["index", *read, "{index}"], repeat=3
+    )
 
 
 def measure(
@@ -203,6 +208,18 @@ def document_lines(path: Path) -> None:
     with path.open("w") as out:
         for number, text in enumerate(paragraphs(random.Random(SEED))[:DOCUMENTS]):
             out.write(json.dumps({"id": str(number), "text": text, "size": len(text)}) + "\n")
+
+
+def large_vectors(path: Path) -> None:
+    """Write a text file of 400,000 words and 100 random numbers for each; 1,000 rows repeat."""
+    import numpy as np
+
+    rows = np.random.default_rng(7).standard_normal((1_000, 100)).tolist()
+    numbers = [" ".join(f"{number:.5f}" for number in row) for row in rows]
+    words = ["how", "does", "a", "parser", "read", "nested", "tokens"]
+    words += [f"word{number}" for number in range(400_000 - len(words))]
+    with path.open("w") as out:
+        out.writelines(f"{word} {numbers[at % 1_000]}\n" for at, word in enumerate(words))
 
 
 if __name__ == "__main__":

@@ -246,6 +246,11 @@ class Vocabulary(TableResult):
         """The position of each stored entry; the first position if the entry is repeated."""
         return self.stored.positions
 
+    @cached_property
+    def likely_marker(self) -> Marker | None:
+        """The marker of the entries, guessed if the model does not state it."""
+        return self.marker or guess_marker(self.stored)
+
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table with a row for each stored entry, in id order.
 

@@ -35,7 +35,7 @@ from vocabtool.formats.binary_vectors import open_array
 from vocabtool.formats.vocabulary_files import facts_of, with_facts
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import from_json, user_cache, whole_file
-from vocabtool.vocabulary import Vocabulary
+from vocabtool.vocabulary import Marker, Vocabulary
 
 MAX_MATRIX: Final = 32 << 20  # bytes of a matrix in an index; a larger one is in the user's cache
 FACTS: Final = b"vocabtool"  # key in the metadata of an Arrow file
@@ -99,7 +99,7 @@ def read_arrow(
             wanted = pa.schema({name: types[name] for name in batch.schema.names})
             if not batch.schema.equals(wanted):
                 raise TypeError(f"wanted the columns {wanted}, got {batch.schema}")
-            batch.validate(full=True)
+            batch.validate()
             return batch, json.loads(batch.schema.metadata[FACTS])
     except (pa.ArrowException, ValueError, TypeError, LookupError) as error:
         raise InvalidFile(f"invalid or damaged: {error}", file=str(path)) from error
@@ -131,7 +131,8 @@ def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
     }
     if vocabulary.ids is not None:
         columns["id"] = pa.array(vocabulary.ids)
-    write_arrow(path, columns, {**facts_of(vocabulary), "first_id": vocabulary.first_id})
+    others = {"first_id": vocabulary.first_id, "likely_marker": vocabulary.likely_marker}
+    write_arrow(path, columns, {**facts_of(vocabulary), **others})
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -148,9 +149,13 @@ def read_vocabulary(path: Path) -> Vocabulary:
         if not 0 <= int(order.min(initial=0)) <= int(order.max(initial=0)) < max(len(stored), 1):
             raise InvalidFile("a position is out of range")
         first = from_json(int, facts.get("first_id"), "first_id")
-        fingerprint = from_json(str, facts.get("fingerprint"), "fingerprint")
+        # To compute these again, all entries must be read.
+        known = {
+            "fingerprint": from_json(str, facts.get("fingerprint"), "fingerprint"),
+            "likely_marker": from_json(Marker | None, facts.get("likely_marker"), "likely_marker"),
+        }
         vocabulary = with_facts(Vocabulary("", "asset", stored, first, ids), facts)
-    vars(vocabulary)["fingerprint"] = fingerprint  # to compute it, all entries must be read
+    vars(vocabulary).update(known)
     return vocabulary
 
 

@@ -34,7 +34,6 @@ from vocabtool.vocabulary import (
     Vocabulary,
     decode,
     encode,
-    guess_marker,
 )
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
@@ -236,7 +235,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
         return tokenizer_files.tokenizer_by_name(rule, vocabulary)
     steps = Rule(parse_rule(rule))
-    marker = vocabulary.marker or guess_marker(vocabulary.stored)
+    marker = vocabulary.likely_marker
     if marker is not None or vocabulary.kind in SUBWORDS:
         how = f"marker {marker!r}" if marker else vocabulary.kind
         raise VocabtoolError(
@@ -278,7 +277,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         note = f"no --rule given: using {rule}, because {reason}"
         words = Words.of(chosen, rule=rule)
         return replace(words, how="guessed", notes=(*contents.warnings, note))
-    marker = chosen.marker or guess_marker(chosen.stored)
+    marker = chosen.likely_marker
     if chosen.kind not in SUBWORDS and marker is None:
         raise VocabtoolError(f"{path}: {LIST}")
     other = f", or --rule {OR_NAME[marker]}" if marker in OR_NAME else ""
