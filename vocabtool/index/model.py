@@ -407,8 +407,7 @@ class IndexModel:
         if encoder.fingerprint != configuration.encoder:
             raise self._other_encoder("encoder", configuration.encoder, encoder.fingerprint)
         if isinstance(encoder, StaticEncoder) and "matrix" not in self._files:
-            with suppress(OSError, VocabtoolError):  # only the next search is slower
-                keep_in_cache(encoder.vectors)
+            keep_in_cache(encoder.vectors)
         return encoder
 
     def _open_recorded(self, options: Mapping[str, Any]) -> Encoder:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from vocabtool.encoders.encoder import FittedWeights, Vectors
 from vocabtool.encoders.static import CACHED, VectorFile, cached_vectors, vectors_fingerprint
-from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats.binary_vectors import open_array
 from vocabtool.formats.vocabulary_files import facts_of, with_facts
 from vocabtool.system.byte_strings import ByteStrings
@@ -215,15 +215,16 @@ def write_matrix(vectors: VectorFile, path: Path) -> None:
 
 
 def keep_in_cache(vectors: VectorFile) -> None:
-    """Store a matrix in the user's cache, unless it is there."""
-    path = cached_vectors() / f"{vectors.fingerprint}.npy"
-    if path.exists():
-        return
-    if vectors.converted is not None:
-        with suppress(OSError):  # a file on another disk
-            os.link(vectors.converted, path)
+    """Store a matrix in the user's cache, unless it is there, or the cache cannot be written."""
+    with suppress(OSError, VocabtoolError):  # a search then opens the model
+        path = cached_vectors() / f"{vectors.fingerprint}.npy"
+        if path.exists():
             return
-    write_matrix(vectors, path)
+        if vectors.converted is not None:
+            with suppress(OSError):  # a file on another disk
+                os.link(vectors.converted, path)
+                return
+        write_matrix(vectors, path)
 
 
 def open_from_cache(vocabulary: Path, fingerprint: str) -> VectorCopy | None:
@@ -239,4 +240,6 @@ def open_from_cache(vocabulary: Path, fingerprint: str) -> VectorCopy | None:
     try:
         return VectorCopy(file, vocabulary, fingerprint)
     except (InvalidFile, UnsupportedFormat) as error:
+        if error.file != str(file):
+            raise
         raise InvalidFile(f"{error.what}; {DELETE_IT}", file=str(file)) from error
