@@ -442,8 +442,10 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.left, len(source))
-        if out and request.options.on_duplicate and _has_id(rows[min(out, len(source) - 1)]):
-            out = 0  # the ids of the skipped documents must be compared with later ones
+        if out and request.options.on_duplicate:
+            item = rows[min(out, len(source) - 1)]
+            if isinstance(item, Document) or (isinstance(item, Mapping) and ID in item):
+                out = 0  # the ids of the skipped documents must be compared with later ones
         if not request.skip_unread(out):
             out = 0
         for index in range(out, len(source)):
@@ -454,10 +456,6 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         wanted = "expected a file name, a table, an iterable or a sequence of documents"
         hint = "; for a queue, use iter(queue.get, None)" if hasattr(source, "get") else ""
         raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}{hint}")
-
-
-def _has_id(item: object) -> bool:
-    return isinstance(item, Document) or (isinstance(item, Mapping) and ID in item)
 
 
 def as_bytes(text: str | bytes) -> bytes:

@@ -12,7 +12,7 @@ import re
 import tomllib
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from html import unescape
@@ -225,9 +225,11 @@ def markdown(text: str) -> MarkedText:
         begin = min(front.end() + 1, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
-    elif (toml := TOML.match(text, 0, MAX_TOML)) and (stated_in := _toml(toml[1])) is not None:
-        begin = min(toml.end() + 1, len(text))
-        title = _clean(str(stated_in.get("title", "")))
+    elif toml := TOML.match(text, 0, MAX_TOML):
+        with suppress(tomllib.TOMLDecodeError, RecursionError):  # then it is text like any other
+            values = tomllib.loads(toml[1].replace("\r\n", "\n"))
+            begin = min(toml.end() + 1, len(text))
+            title = _clean(str(values.get("title", "")))
     ends = (end.end() for end in LINE_END.finditer(text, begin))
     starts = [begin, *islice(ends, MAX_LINES), len(text)]
     _check_markdown(len(starts), len(text))
@@ -240,13 +242,6 @@ def markdown(text: str) -> MarkedText:
         at = _from_labels(text, starts[first])
         headings.append(Heading(at, starts[end], int(opening.tag[1]), _clean(inline.content)))
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
-
-
-def _toml(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text.replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return None
 
 
 def rst(text: str) -> MarkedText:

@@ -13,6 +13,7 @@ nearer to zero.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -266,10 +267,11 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
         return opened
-    from vocabtool.tokenization.tokenizer_files import copy_of
+    from vocabtool.tokenization.tokenizer_files import document_of
 
     with reading(str(file)):
-        tokenizer = copy_of(file)
+        document = document_of(file)
+        tokenizer = file.read_bytes() if document is None else json.dumps(document).encode()
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
     options = {name: rule if name == "rule" else value for name, value in opened.options.items()}
     return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)

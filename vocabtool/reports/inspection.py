@@ -47,7 +47,14 @@ def model_report(model: Model, *, passed_over: bool) -> Report:
 
     ``passed_over``: whether to also show the lists that were not taken as vocabularies.
     """
-    others = _passed_over(model) if passed_over else []
+    others: list[Table] = []
+    if passed_over and model.passed_over:
+        columns = (Column("passed over"), *counts("size"), Column("why"), Column("where"))
+        rows = [
+            (skipped.name, skipped.size, skipped.why, _place_text(skipped.place))
+            for skipped in model.passed_over
+        ]
+        others.append(Table(columns, rows))
     return Report(
         sections=partial(_sections, model, others),
         data=partial(_data, model, passed_over),
@@ -69,16 +76,6 @@ def _complete_table(model: Model) -> Table:
         for vocabulary in model.vocabularies
     ]
     return Table([Column(name, kind) for name, kind in COLUMNS.items()], rows)
-
-
-def _passed_over(model: Model) -> list[Table]:
-    """Return the table of the lists that were not taken as vocabularies, if there are any."""
-    columns = (Column("passed over"), *counts("size"), Column("why"), Column("where"))
-    rows = [
-        (skipped.name, skipped.size, skipped.why, _place_text(skipped.place))
-        for skipped in model.passed_over
-    ]
-    return [Table(columns, rows)] if rows else []
 
 
 def _data(model: Model, passed_over: bool) -> dict[str, Any]:

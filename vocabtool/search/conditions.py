@@ -248,7 +248,13 @@ class _Parser:
             is_null = Test(name, position, "is null")
             return Junction("not", (is_null,)) if no else is_null
         no = self._accept("not")
-        of_strings = next(filter(self._accept_operator, get_args(OfStrings)), None)
+        # "like" is a keyword; the others may be names of fields, too.
+        operators = (
+            operator
+            for operator in get_args(OfStrings)
+            if self._accept(operator) or self._accept_word(*operator.split())
+        )
+        of_strings: OfStrings | None = next(operators, None)
         if self._accept("in"):
             self._expect("(")
             test: Condition = Test(name, position, "in", *self._values())
@@ -327,10 +333,6 @@ class _Parser:
             return False
         self._at += len(words)
         return True
-
-    def _accept_operator(self, operator: OfStrings) -> bool:
-        # "like" is a keyword; the others may be names of fields, too.
-        return self._accept(operator) or self._accept_word(*operator.split())
 
     def _expect(self, kind: str) -> Token:
         token = self._next

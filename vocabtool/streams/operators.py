@@ -254,16 +254,12 @@ UNNAMED: Final = re.compile(rf"{ITERABLE}([\d.]*)(?=:\d)")  # the start of an id
 def number_streams(streams: Start[Iterable[T]], first: int) -> Iterator[Iterator[T]]:
     with closed_after(streams(first)) as remaining:
         for number, stream in enumerate(remaining, first + 1):
-            yield _number_ids(stream, number)
+            yield number_ids(partial(items, stream), number, 0)
 
 
-def numbered(source: Start[T], number: int, first: int) -> Iterator[T]:
-    return _number_ids(source(first), number)
-
-
-def _number_ids(elements: Iterable[T], number: int) -> Iterator[T]:
+def number_ids(source: Start[T], number: int, first: int) -> Iterator[T]:
     """Yield the elements of a stream, with its number in ids that are locations."""
-    with closed_after(elements) as remaining:
+    with closed_after(source(first)) as remaining:
         for element in remaining:
             if isinstance(element, Document) and (unnamed := UNNAMED.match(element.id)):
                 name = str(number) if number > 1 else ""

@@ -513,7 +513,7 @@ def mix(
             raise ValueError(f"weights: wanted {len(mixed)} positive numbers, got {numbers}")
     sized = tuple(item.size for item in mixed)
     starts = tuple(
-        partial(operators.numbered, item.start, number) for number, item in enumerate(mixed, 1)
+        partial(operators.number_ids, item.start, number) for number, item in enumerate(mixed, 1)
     )
     drawn = partial(operators.draw, starts, partial(_shares, sized, numbers), seed)
     stages = (_stage("mix", streams, seed=seed),)
@@ -536,12 +536,12 @@ def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[t
 
 def _stage(name: str, *arguments: object, **options: object) -> str:
     """Return an operator as one line of text. Numbers and names are shown, other objects not."""
-    shown = [_shown(value) for value in arguments]
-    shown += [f"{option}={_shown(value)}" for option, value in options.items()]
+    shown = [_show(value) for value in arguments]
+    shown += [f"{option}={_show(value)}" for option, value in options.items()]
     return f"{name}({', '.join(shown)})"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if value is None or isinstance(value, str | Path | int):
         return f"{value!r:.60}"
     return str(getattr(value, "__qualname__", type(value).__qualname__))

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -147,12 +146,6 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
             "vocab.txt of BERT"
         )
     return HFWordTokenizer(bert_file(texts(vocabulary), rule == "bert-uncased"), vocabulary)
-
-
-def copy_of(file: Path) -> bytes:
-    """Return the result of :func:`document_of` as JSON; if it is ``None``, the file's bytes."""
-    document = document_of(file)
-    return file.read_bytes() if document is None else json.dumps(document).encode()
 
 
 def document_of(file: Path) -> Json | None:

@@ -200,7 +200,11 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
                 bodies=(main, *functions.values()),
                 functions=functions,
                 objects=_read_object_graph(buffer, meta_graph.spans(7)),
-                assets=tuple(_asset(message) for message in assets),
+                # AssetFileDef {1: TensorInfo {1: name}, 2: filename}
+                assets=tuple(
+                    (asset.message(1).value(1).partition(b":")[0], asset.value(2))
+                    for asset in assets
+                ),
                 tags=tuple(printable(buffer[slice(*tag)]) for tag in tags),
             )
         )
@@ -219,14 +223,6 @@ def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
     if not main.has_ops():
         raise InvalidFile("contains no node: not a GraphDef, or truncated near its beginning")
     return (MetaGraph(file, main, (main, *functions.values()), functions, ObjectGraph()),)
-
-
-def _asset(message: Message) -> Asset:
-    """Read an AssetFileDef {1: TensorInfo {1: name}, 2: filename}."""
-    node = b""
-    for tensor_info in message.messages(1):
-        node = tensor_info.value(1).partition(b":")[0]
-    return node, message.value(2)
 
 
 def _read_object_graph(buffer: Buffer, spans: list[Span]) -> ObjectGraph:

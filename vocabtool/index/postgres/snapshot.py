@@ -209,7 +209,11 @@ class PostgresSnapshot(IndexSnapshot):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`."""
         clauses = (query.should, query.codes, query.unstemmed)
-        statistics, effort = self._statistics_of(chain(*clauses)), self._effort()
+        statistics = self._statistics_of(chain(*clauses))
+        codes = self.manifest.codes
+        effort: int | None = None  # hnsw.ef_search; without it, all documents are compared
+        if codes is not None and self.rows > self.manifest.configuration.exact_below:
+            effort = codes.candidates
         totals = legs.totals(self.n, statistics, *clauses)
         scored = join("SELECT * FROM (", totals, ") s WHERE ", self._inside(among))
         near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
@@ -276,11 +280,6 @@ class PostgresSnapshot(IndexSnapshot):
         # ``None`` for a document without a vector
         sent = self._by_row(rows, ", vector_send(vector::vector)")
         return legs.from_bytes([vector for (vector,) in sent], self.vector_sql.dim)
-
-    def _effort(self) -> int | None:
-        """The ``hnsw.ef_search`` of searches; ``None`` if they compare all documents."""
-        codes, most = self.manifest.codes, self.manifest.configuration.exact_below
-        return None if codes is None or self.rows <= most else codes.candidates
 
     # Documents
 
