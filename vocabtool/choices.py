@@ -57,7 +57,7 @@ def choices_in(hint: Any) -> tuple[str, ...]:
     return next((get_args(member) for member in members if get_origin(member) is Literal), ())
 
 
-def documented(kind: Kind) -> Kind:
+def list_options(kind: Kind) -> Kind:
     """Add the helps of a dataclass's options to its docstring."""
     lines = [f"- ``{name}``: {option.full_help}" for name, option in options_of(kind).items()]
     kind.__doc__ = "\n".join([cleandoc(kind.__doc__ or ""), "", *lines])
@@ -96,6 +96,8 @@ KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
 Weighting = Literal["none", "idf"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+
+MAX_DIM: Final = 1 << 16  # numbers in a vector
 
 # Training word vectors.
 DIM: Final = 300

@@ -181,7 +181,7 @@ def test_cut_off(tmp_path: Path) -> None:
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too long: passed over in pieces and counted. What TensorFlow packed says so."""
-    monkeypatch.setattr("vocabtool.documents.row_files.MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr("vocabtool.documents.row_files.MAX_LINE_BYTES", 100)
     monkeypatch.setattr("vocabtool.documents.row_files.PIECE", 7)
     name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
     found, skipped = skipping(name)

@@ -34,15 +34,13 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
-MAX_STATED: Final = 10_000  # characters of the title of an HTML file, before blanks are removed
 MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
-MAX_TAGS: Final = 1 << 20  # of < in HTML; each tag needs 1 µs, and the text after it 2 µs more
+MAX_TAGS: Final = 1 << 20  # of a file; each needs up to 3 µs, and much more memory than its bytes
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_MARKDOWN: Final = 8 << 20  # characters; its parser needs 0.1 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
 MAX_CHARACTERS: Final = 64 << 20  # of the text of a PDF or DOCX
 MAX_UNPACKED: Final = 128 << 20  # bytes of a DOCX, which is a zip archive
-MAX_MARKUP: Final = 1 << 20  # of < and = in it: tags and attributes, which need much more memory
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
 MAX_FRONT: Final = 1 << 20  # characters of front matter
@@ -326,7 +324,7 @@ def html(source: str) -> MarkedText:
             end = RAW[name].search(source, at)
             stop = len(source) if end is None else end.start()
             if name == "title" and not title:
-                begin = source[at : min(stop, at + MAX_STATED)]
+                begin = source[at : min(stop, at + 50 * MAX_TITLE)]  # blanks are removed
                 title = " ".join(unescape(begin).split())[:MAX_TITLE]
             at = stop
             continue
@@ -471,8 +469,8 @@ def docx(_: bytes, path: Path) -> MarkedText:
         markup = _Markup()
         for name in archive.names:  # python-docx unpacks all, and has no limits
             archive.copy(name, markup)
-            if markup.count > MAX_MARKUP:
-                raise BadRow(f"the document has more than {MAX_MARKUP:,} tags and attributes")
+            if markup.count > MAX_TAGS:
+                raise BadRow(f"the document has more than {MAX_TAGS:,} tags and attributes")
     text = _Paragraphs()
     with _bad_if_damaged("not a Word document, or damaged"):
         document = library.Document(str(path))

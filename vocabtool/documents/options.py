@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypedDict
 
-from vocabtool.choices import SPLIT_SIZE, Split, documented, option
+from vocabtool.choices import SPLIT_SIZE, Split, list_options, option
 from vocabtool.system.arguments import check_options
 
 Format = Literal[
@@ -52,7 +52,7 @@ class ReadArguments(SplitArguments, total=False):
     vector_field: str | None
 
 
-@documented
+@list_options
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadOptions:
     """Options for reading documents. Raises ``ValueError`` for an invalid value."""

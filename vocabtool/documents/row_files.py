@@ -69,7 +69,7 @@ from vocabtool.vocabulary import decode
 
 BOM: Final = b"\xef\xbb\xbf"
 HEAD: Final = 1 << 16  # bytes at the beginning of a text that show its line ends
-MAX_LINE_BYTES: Final = 64 << 20  # including the line end; a longer line is an invalid row
+MAX_LINE_BYTES: Final = 64 << 20  # of a line with its end, or of a record; a longer one is invalid
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
@@ -404,7 +404,6 @@ class _Rows:
 
 # ---- TFRecord
 
-MAX_RECORD_BYTES: Final = 64 << 20  # a longer record is an invalid row
 PIECE: Final = 1 << 20  # bytes read at a time in a skipped record
 HEADER: Final = 12  # bytes of a length and its checksum
 CHECKSUM: Final = 4
@@ -435,7 +434,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
                 what = "the checksum of its length is wrong: damaged, or not TFRecord"
                 raise InvalidFile(f"record {number:,}: {what}", offset=offset)
             is_left_out = bool(request.left) and request.skip_unread(1)
-            is_read = not is_left_out and length <= MAX_RECORD_BYTES
+            is_read = not is_left_out and length <= MAX_LINE_BYTES
             record, left = b"", length + CHECKSUM
             while left:
                 size = left if is_read else min(left, PIECE)
@@ -448,7 +447,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
                 if is_read:
                     yield _example(record, number, offset, request)
                 elif not is_left_out:
-                    raise BadRow(f"a record with more than {MAX_RECORD_BYTES:,} bytes")
+                    raise BadRow(f"a record with more than {MAX_LINE_BYTES:,} bytes")
             except BadRow as bad:
                 request.refuse(number, str(bad))
             offset += HEADER + length + CHECKSUM

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import parquet
 
+from vocabtool.choices import MAX_DIM
 from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
@@ -59,7 +60,6 @@ ID: Final = "id"  # columns of Parquet
 VECTOR: Final = "vector"
 VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
 ID_ROWS: Final = 1 << 13  # ids that are read at a time
-MAX_DIM: Final = 1 << 16  # numbers in a vector
 BY_POSITION: Final = (
     "vectors without ids belong to documents by position. Give one vector for each document, in "
     "order, or give the vectors ids: a Parquet file with a column 'id'"

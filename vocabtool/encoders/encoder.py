@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, documented, option
+from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import read_settings
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
-MAX_BATCH: Final = 256  # texts at a time; where they are padded, they are first sorted by length
+DEFAULT_BATCH: Final = 256  # texts at a time; where they are padded, sorted by length first
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
@@ -139,7 +139,7 @@ class FittedWeights:
         return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
 
 
-@documented
+@list_options
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderOptions:
     """Options to open an encoder. ``None`` or ``False`` means that an option is not given.

@@ -48,7 +48,7 @@ from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.text_arrays import starts_of
 from vocabtool.tokenization.words import Words
 
-MAX_BATCH: Final = 1_024
+DEFAULT_BATCH: Final = 1_024
 
 
 class Model2VecEncoder(Encoder):
@@ -65,7 +65,7 @@ class Model2VecEncoder(Encoder):
         self._files = files = encoder_files.find_static(self._path)
         self.words = Words.of(files.tokenizer)  # this checks the tokenizer, too
         self.options = options
-        self.max_batch = options.max_batch or MAX_BATCH
+        self.max_batch = options.max_batch or DEFAULT_BATCH
         self._normalize, self.max_tokens = files.normalize, None
         if files.config is not None:
             self._normalize, self.max_tokens = encoder_files.read_model2vec(files.config)

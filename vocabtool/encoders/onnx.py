@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
-    MAX_BATCH,
+    DEFAULT_BATCH,
     PROBE,
     PROMPTS,
     Encoder,
@@ -98,7 +98,7 @@ class OnnxEncoder(Encoder):
             vocabulary = hf_tokenizer.vocabulary(document, files.tokenizer.name)
             self.words = Words(vocabulary, "recovered", HFWordTokenizer(document, vocabulary))
         self.options = options
-        self.max_batch = options.max_batch or MAX_BATCH
+        self.max_batch = options.max_batch or DEFAULT_BATCH
         self._notes = self._settings.notes
         with reading(str(files.tokenizer)), library_errors("the tokenizers library rejects it"):
             self._open_tokenizer()

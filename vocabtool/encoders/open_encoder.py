@@ -26,7 +26,7 @@ import numpy as np
 
 from vocabtool.choices import KINDS, EncoderKind
 from vocabtool.encoders.encoder import (
-    MAX_BATCH,
+    DEFAULT_BATCH,
     PROBE,
     WRAPPED,
     Encoder,
@@ -301,7 +301,7 @@ class PythonEncoder(Encoder):
         fn: Callable[[list[str]], Any],
         dim: int | None = None,
         fingerprint: str | None = None,
-        max_batch: int = MAX_BATCH,
+        max_batch: int = DEFAULT_BATCH,
         words: Words | None = None,
         made_by: Callable[[], Any] | None = None,
     ) -> None:

@@ -28,6 +28,7 @@ from urllib.request import getproxies, proxy_bypass
 import numpy as np
 import orjson
 
+from vocabtool.choices import MAX_DIM
 from vocabtool.encoders.encoder import (
     PROBE,
     Encoder,
@@ -54,7 +55,7 @@ FORM: Final = (
 ADDRESS: Final = re.compile(r"((?:(?!://).)+)@(https?://[!-~]+)", re.IGNORECASE)
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
-MAX_BATCH: Final = 32  # texts in a request: Text Embeddings Inference accepts no more by default
+DEFAULT_BATCH: Final = 32  # texts in a request; Text Embeddings Inference accepts no more
 REQUESTS: Final = 8  # at once
 TIMEOUT: Final = 120.0  # seconds for a whole answer; servers without a graphics card are slow
 CONNECT_TIMEOUT: Final = 10.0
@@ -65,7 +66,6 @@ MAX_WAIT: Final = 120  # seconds; longer waits that a server asks for are cut
 RETRIED: Final = (408, 429, *range(500, 600))  # status codes of failures that pass
 UNREACHABLE: Final = (exceptions.NewConnectionError, exceptions.SSLError)  # if at the first request
 
-MAX_DIM: Final = 1 << 16
 MAX_NUMBER: Final = 48  # bytes of a number in an answer, with the blanks around it
 MAX_TEXT_FACTS: Final = 1 << 10  # bytes around a vector
 MAX_FACTS: Final = 1 << 16  # bytes around all vectors, and bytes of an error that are read
@@ -152,7 +152,7 @@ class OpenAIEncoder(Encoder):
         self._model, self._url = parse_address(model)
         self.options = options
         self.words = options.words
-        self.max_batch = options.max_batch or MAX_BATCH
+        self.max_batch = options.max_batch or DEFAULT_BATCH
         self._requests = options.requests or REQUESTS
         self._timeout = options.timeout or TIMEOUT
         self._retries = RETRIES if options.retries is None else options.retries

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.encoder import MAX_BATCH, Encoder, EncoderOptions, Texts, Vectors
+from vocabtool.encoders.encoder import DEFAULT_BATCH, Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
@@ -296,7 +296,7 @@ class TensorFlowEncoder(Encoder):
         with reading(str(opened.path)):
             self._loaded = load_checked(opened, trust=options.trust)
             self._output = choose_output(self._loaded, options.signature, options.output)
-            self.max_batch = options.max_batch or MAX_BATCH
+            self.max_batch = options.max_batch or DEFAULT_BATCH
             self.dim = self._output.dim or self._probe_dim()
             self.fingerprint = self._digest(opened.file)
         if options.rule is not None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from vocabtool.encoders.encoder import (
-    MAX_BATCH,
+    DEFAULT_BATCH,
     PROMPTS,
     Encoder,
     EncoderOptions,
@@ -57,7 +57,7 @@ class SentenceTransformersEncoder(Encoder):
             check_files(folder)
         self._lock = Lock()
         self.options = options
-        self.max_batch = options.max_batch or MAX_BATCH
+        self.max_batch = options.max_batch or DEFAULT_BATCH
         self._model = load(folder, "SentenceTransformer", trust=options.trust)
         self.dim = int(self._model.get_embedding_dimension())
         # Without special tokens. The limit may be a large number, or infinity: then there is none.

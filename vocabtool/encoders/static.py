@@ -42,7 +42,7 @@ from vocabtool.vocabulary import Vocabulary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_BATCH: Final = 1_024
+DEFAULT_BATCH: Final = 1_024
 # idf retrieves better than none on each collection measured (benchmarks/word_weights.py).
 DEFAULT_WEIGHTS: Final[Weighting] = "idf"
 
@@ -127,7 +127,7 @@ class StaticEncoder(Encoder):
         self.fitted = fitted
         self.options = replace(options, fitted=fitted)
         self.dim = int(vectors.matrix.shape[1])
-        self.max_batch = options.max_batch or MAX_BATCH
+        self.max_batch = options.max_batch or DEFAULT_BATCH
         self.words = words or Words.of(vectors.words, rule=options.rule)
         self._weights: NDArray[np.float32] | None = None
         self.needs_fit = fitted is None and options.weights != "none"
@@ -168,7 +168,7 @@ class StaticEncoder(Encoder):
             options,
             rule=rule,
             weights=options.weights or DEFAULT_WEIGHTS,
-            max_batch=options.max_batch or MAX_BATCH,
+            max_batch=options.max_batch or DEFAULT_BATCH,
         )
         return cls(vectors, chosen, fitted, notes)
 

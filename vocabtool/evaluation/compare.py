@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion
 from vocabtool.errors import VocabtoolError
+from vocabtool.evaluation.calibrate import MAX_CHARACTERS
 from vocabtool.evaluation.judgements import (
     RELEVANT,
     HitRate,
@@ -49,7 +50,6 @@ KEYWORDS_ONLY: Final = (
 ORDINARY: Final = 4
 BESIDE_UNKNOWN: Final = 2
 RAREST: Final = 12  # known words of a document that queries are drawn from
-MAX_CHARACTERS: Final = 20_000  # of a document; the rest is ignored
 NEAREST: Final = 10
 NO_ENCODER: Final = (
     "the index has no encoder, so queries have no vectors: only keyword search is checked"

@@ -38,7 +38,7 @@ from typing import Any, BinaryIO, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import NAMED
+from vocabtool.choices import MAX_DIM, NAMED
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import files, json_file, word_list
 from vocabtool.formats.files import ZipArchive, map_file
@@ -84,7 +84,6 @@ class VectorFile:
 
 WINDOW: Final = 1 << 18  # bytes read at a time
 MAX_WORD: Final = 1 << 16  # bytes of a word, in a file of any format; word2vec truncates to 100
-MAX_DIM: Final = 1 << 16
 FLOAT: Final = 4  # bytes
 NUMBER_TEXT: Final = re.compile(rb"[0-9+\-.eEnaifNAIF \r\n]*")  # characters of numbers as text
 NOT_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # in floats, about every tenth byte

@@ -25,7 +25,6 @@ KINDS: Final[dict[str, Kind]] = {
     "Unigram": "unigram",
 }
 # Steps, and the keys under which a Sequence lists its parts.
-MAX_ADDED: Final = 1 << 18  # added tokens; models of speech and images have up to 150,000
 STEPS: Final = ("normalizer", "pre_tokenizer", "decoder")
 SEQUENCES: Final = ("normalizers", "pretokenizers", "decoders")
 BYTE_LEVEL: Final[Marker] = "Ġ"
@@ -141,8 +140,9 @@ def _find_added(
     special, misstated = [], []
     seen = {""}
     listed = json_file.expect(tokens, list, "added_tokens")
-    if len(listed) > MAX_ADDED:
-        raise InvalidFile(f"added_tokens: {len(listed):,} tokens, wanted at most {MAX_ADDED:,}")
+    if len(listed) > json_file.MAX_ADDED:
+        wanted = f"wanted at most {json_file.MAX_ADDED:,}"
+        raise InvalidFile(f"added_tokens: {len(listed):,} tokens, {wanted}")
     for number, token in enumerate(listed):
         what = f"added_tokens: item {number:,}"
         fields = json_file.expect(token, dict, what)

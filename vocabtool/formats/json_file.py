@@ -65,6 +65,7 @@ MAX_MEMORY: Final = 1 << 29  # bytes; the largest known tokenizer needs half of 
 FREE: Final = 1 << 20  # bytes of memory that are always allowed
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library stores ids in 32 bits
+MAX_ADDED: Final = 1 << 18  # added tokens; models of speech and images have up to 150,000
 MAX_SHOWN: Final = 40  # characters of a value in a message
 
 T = TypeVar("T")
@@ -365,7 +366,6 @@ PIECES: Final = JsonReader(
 
 # Mistral's tekken.json.
 
-MAX_SPECIAL: Final = 1 << 20  # all known files have 1,000
 IMPLIED: Final = (
     *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
     *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
@@ -386,7 +386,7 @@ def _recognise_tekken(document: object) -> str | None:
 
 def _read_tekken(document: Any, source: Source) -> Findings:
     config, listed = document["config"], document["vocab"]
-    room = _count(config, "default_num_special_tokens", MAX_SPECIAL)
+    room = _count(config, "default_num_special_tokens", MAX_ADDED)
     size = _count(config, "default_vocab_size", room + len(listed))
     if size < room:
         what = f"default_vocab_size is {size:,}, wanted at least default_num_special_tokens"

@@ -206,7 +206,7 @@ def _content(token: object) -> str | None:
     return content if isinstance(content, str) and content else None
 
 
-def _described(token: object, **flags: bool) -> list[Json]:
+def _describe(token: object, **flags: bool) -> list[Json]:
     """Describe an added token without its id. The list is empty if the token has no text."""
     stated = token if isinstance(token, dict) else {}
     content = _content(token)
@@ -218,7 +218,7 @@ def _special(settings: Json) -> Iterator[Json]:
     for key, value in settings.items():
         if key.endswith("_token") or key in ("additional_special_tokens", "extra_special_tokens"):
             for token in value if isinstance(value, list) else [value]:
-                yield from _described(token, special=True)
+                yield from _describe(token, special=True)
 
 
 def _added_in_settings(files: _Files) -> Iterator[Json]:
@@ -229,7 +229,7 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
     if isinstance(decoder, dict):
         numbers = (number for number in decoder if number.isdecimal() and len(number) < MAX_DIGITS)
         for number in sorted(numbers, key=int):
-            yield from _described(decoder[number])
+            yield from _describe(decoder[number])
     else:
         special += _special(files.settings(SPECIAL_MAP))
         names = {token["content"] for token in special}
@@ -237,7 +237,7 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
         numbered = sorted((id_, name) for name, id_ in added.items() if json_file.is_id(id_))
         for _, content in numbered:
             is_special = content in names
-            yield from _described(content, normalized=not is_special, special=is_special)
+            yield from _describe(content, normalized=not is_special, special=is_special)
     yield from special
 
 

@@ -34,7 +34,7 @@ from typing import Final, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import EXACT_BELOW, RECALL, Language, Metric, StoredType
+from vocabtool.choices import EXACT_BELOW, MAX_DIM, RECALL, Language, Metric, StoredType
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
@@ -48,7 +48,6 @@ from vocabtool.system.own_files import decode_record, encode_record, lock_folder
 KIND: Final = "index"
 FORMAT: Final = 7
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
-MAX_DIMENSIONS: Final = 1 << 16
 
 Result = TypeVar("Result")
 
@@ -138,8 +137,8 @@ class Configuration:
         for name, number in numbers.items():
             if type(number) is not int:  # other types would not survive JSON
                 raise ValueError(f"{name} must be an integer, got {number!r}")
-        if not 0 < self.dim <= MAX_DIMENSIONS:
-            raise ValueError(f"dim must be from 1 to {MAX_DIMENSIONS:,}, got {self.dim}")
+        if not 0 < self.dim <= MAX_DIM:
+            raise ValueError(f"dim must be from 1 to {MAX_DIM:,}, got {self.dim}")
         if not 0 < self.recall <= 1:
             raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
         if self.exact_below < 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypedDict
 
-from vocabtool.choices import RERANK_DEPTH, Fusion, Phrases, documented, option
+from vocabtool.choices import RERANK_DEPTH, Fusion, Phrases, list_options, option
 from vocabtool.system.arguments import check_options
 
 Predicate = Callable[[str], bool]
@@ -55,7 +55,7 @@ class SearchArguments(TypedDict, total=False):
     rerank_depth: int
 
 
-@documented
+@list_options
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """Options of a search. Raises ``ValueError`` for invalid values."""
