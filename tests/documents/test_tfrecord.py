@@ -181,13 +181,12 @@ def test_cut_off(tmp_path: Path) -> None:
 
 def test_long_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too long: passed over in pieces and counted. What TensorFlow packed says so."""
-    monkeypatch.setattr("vocabtool.documents.row_files.MAX_LINE_BYTES", 100)
-    monkeypatch.setattr("vocabtool.documents.row_files.PIECE", 7)
-    name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 200, b"z"))
+    monkeypatch.setattr("vocabtool.documents.row_files.MAX_LINE_BYTES", 5_000_000)
+    name = write(tmp_path / "corpus.tfrecord", texts(b"a", b"x" * 6_000_000, b"z"))
     found, skipped = skipping(name)
     assert found == [(1, b"a"), (3, b"z")]
     assert (skipped.count, skipped.first[0].place) == (1, f"{name}:2")
-    with pytest.raises(InvalidFile, match=r":2: .*100 bytes"):
+    with pytest.raises(InvalidFile, match=r":2: .*5,000,000 bytes"):
         numbered(batches(name))
     path = tmp_path / "corpus.tfrecord"
     with tf.io.TFRecordWriter(str(path), options="GZIP") as writer:
