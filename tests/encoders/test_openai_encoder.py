@@ -304,7 +304,7 @@ def test_runs_that_end_early_go_on(tmp_path: Path) -> None:
     texts = [f"text {number} {'e' * (number % 9)}" for number in range(500)]
     corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
     corpus.write_text("\n".join(texts))
-    asked: Any = {"shard_rows": 100, "batch_size": 5}
+    asked: Any = {"shard_rows": 100, "batch_size": 5, "threads": 1}  # one shard after another
 
     def committed() -> int:
         return len([*out.glob("shard-*.parquet")])

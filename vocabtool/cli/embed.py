@@ -30,7 +30,7 @@ RUN = options.gather(
         "--shard-rows",
         type=click.IntRange(1),
         default=SHARD_ROWS,
-        help="Rows in each shard. An interruption loses at most one shard, on Ray one an actor.",
+        help="Rows in each shard. An interruption loses about one shard, on Ray one an actor.",
     ),
     options.default_option(
         "--dtype",
