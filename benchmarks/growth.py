@@ -75,7 +75,7 @@ def loaded(address: str, of: Corpus, exact_below: int) -> tuple[Index, float]:
 def measured(uri: str, of: Corpus) -> Grown:
     name = f"growth_{of.documents}"
     index, plain = loaded(f"{uri}&index={name}", of, of.documents)
-    index.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+    index.remove()
     index, seconds = loaded(f"{uri}&index={name}", of, 0)
     codes: Any = index.manifest.codes
     with library("psycopg").connect(uri, autocommit=True) as db:
@@ -87,7 +87,7 @@ def measured(uri: str, of: Corpus) -> Grown:
     times = {way: spent(index, of.queries()[:ASKED], fusion) for way, fusion in WAYS.items()}
     parts = dict(zip(PARTS, map(int, sizes), strict=True))
     setting = f"hnsw, {codes.candidates}"
-    index.remove()  # type: ignore[attr-defined] # only in PostgreSQL
+    index.remove()
     return Grown(of.documents, plain, seconds, postings, parts, codes.recall, setting, times)
 
 

@@ -16,7 +16,10 @@ from search_engines import TOP, Found, Hybrid, Vector, size
 
 if TYPE_CHECKING:
     from vocabtool import Index
+    from vocabtool.choices import Fusion
     from vocabtool.search.hits import Hits
+
+FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf")
 
 
 class Driver:
@@ -55,10 +58,10 @@ class Driver:
     def hybrids(self) -> dict[str, Hybrid]:
         return {
             f"{name}{' (default)' if name == 'coverage' else ''}": self._fused(name)
-            for name in ("coverage", "convex", "rrf")
+            for name in FUSED
         }
 
-    def _fused(self, fusion: str) -> Hybrid:
+    def _fused(self, fusion: Fusion) -> Hybrid:
         def search(text: str, vector: Vector) -> Found:
             return ids(self.found.search(text, vector=vector, k=TOP, fusion=fusion))
 

@@ -445,7 +445,7 @@ def test_a_search_says_what_it_wants(tmp_path: Path, asked: dict[str, Any], told
     with pytest.raises(
         TypeError, match="no argument 'filter'; its arguments are vector, k, where, "
     ):
-        index.search("amber", filter="n = 3")
+        index.search("amber", filter="n = 3")  # type: ignore[call-arg] # the test
     with pytest.raises(ValueError, match=r"shape \(2, 4\), got \(1, 4\)"):
         index.search_many(["amber", "birch"], vectors=vectors([1]))
     with pytest.raises(ValueError, match="got one text"):

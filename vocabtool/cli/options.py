@@ -72,7 +72,8 @@ def option_of(kind: type, name: str) -> Decorator:
     elif choices := choices_in(hint):
         value_type = click.Choice(choices)
     elif hint is int or int in members:
-        value_type = click.IntRange(about.least, about.most)
+        least, most = (None if n is None else int(n) for n in (about.least, about.most))
+        value_type = click.IntRange(least, most)
     elif float in members:
         value_type = click.FloatRange(about.least, about.most)
     elif default == () and not about.repeated:

@@ -96,7 +96,7 @@ def option_field(name: str, **limits: Any) -> Any:
 
 def request_fields() -> dict[str, Any]:
     """Return the options of a search that a request may have, for pydantic."""
-    default, members = Settings(), {}
+    default, members = Settings(), dict[str, Any]()
     for name, hint in get_type_hints(Settings).items():
         value: Any = getattr(default, name)
         about = option_field(name, **LIMITS.get(name, {}))

@@ -79,7 +79,7 @@ def check_options(record: Any) -> None:
 
     ``record``: a dataclass whose fields :func:`vocabtool.choices.option` made.
     """
-    types, choices, ranges = _rules_of(type(record))
+    types, choices, ranges = _rules_of(record.__class__)
     values = {name: getattr(record, name) for name in types}
     _check_types(values, types)
     for name, allowed in choices.items():
@@ -95,7 +95,7 @@ def check_options(record: Any) -> None:
 
 @cache
 def _rules_of(
-    kind: type,
+    kind: Any,
 ) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]]]:
     """Return the types, the choices and the ranges of the options of a dataclass."""
     scope, hints = vars(sys.modules[kind.__module__]), get_type_hints(kind)
