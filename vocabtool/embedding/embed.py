@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.choices import SHARD_ROWS, Dtype, EncoderKind
+from vocabtool.choices import SHARD_ROWS, Dtype
 from vocabtool.documents.batch import Batch, Measure, Skip, bounds
 from vocabtool.documents.files import STDIN, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
@@ -54,7 +54,7 @@ from vocabtool.embedding.shards import (
     without_a_value,
     write_shard,
 )
-from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
+from vocabtool.encoders.encoder import THREADS, Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
@@ -84,15 +84,6 @@ RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading
 SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
 SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 LAST: Final = -1  # number of the row with the read log, which is not a shard
-THREADS: Final[dict[EncoderKind, int]] = {
-    "tensorflow": 3,  # one batch is tokenized while another is multiplied
-    "static": 2,
-    "model2vec": 2,  # one batch is tokenized while another is added up
-    "onnx": 2,  # one batch is tokenized while another is multiplied
-    "sentence-transformers": 1,
-    "openai": 2,  # each sends several requests
-    "python": 1,
-}
 ANOTHER_STREAM: Final = (
     "the documents: they come from a stream, which cannot be read again to compare it (in Python, "
     "give the same stream the same name with source='a name')"

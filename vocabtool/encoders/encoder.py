@@ -47,6 +47,16 @@ Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 DEFAULT_BATCH: Final = 256  # texts at a time; where they are padded, sorted by length first
+# Batches that are encoded in parallel.
+THREADS: Final[dict[EncoderKind, int]] = {
+    "tensorflow": 3,  # one batch is tokenized while another is multiplied
+    "static": 2,
+    "model2vec": 2,  # one batch is tokenized while another is added up
+    "onnx": 2,  # one batch is tokenized while another is multiplied
+    "sentence-transformers": 1,
+    "openai": 2,  # each sends several requests
+    "python": 1,
+}
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1

@@ -47,7 +47,6 @@ from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolE
 from vocabtool.formats import encoder_files, files, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
 from vocabtool.formats.reader import Source
-from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.words import Words, words_of
 
 Model = str | Path | Encoder | VectorFile | Callable[[list[str]], Any]
@@ -212,7 +211,7 @@ def _recognise(model: str | Path) -> EncoderKind:
         return _recognise_file(path)
     if not path.is_dir():
         raise NotFound(f"{model}: no such file or folder. If this is a name, {FORMS}")
-    if graph_files.graphs_file_in(path) is not None:
+    if encoder_files.graphs_file_in(path) is not None:
         return "tensorflow"
     try:
         encoder_files.find_static(path)
@@ -235,7 +234,7 @@ def _recognise(model: str | Path) -> EncoderKind:
     raise UnknownFormat(
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
-            f"tensorflow: the folder contains none of {', '.join(graph_files.SAVED_MODELS)}",
+            f"tensorflow: the folder contains none of {', '.join(encoder_files.SAVED_MODELS)}",
             f"sentence-transformers: the folder contains neither {' nor '.join(MODEL_FILES)}",
             no_embedding,
             no_graph,
@@ -245,6 +244,7 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 def _recognise_file(file: Path) -> EncoderKind:
     from vocabtool.formats import onnx, registry
+    from vocabtool.formats.saved_model import graph_files
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
     with reading(str(file)):

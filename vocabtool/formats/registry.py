@@ -218,8 +218,8 @@ def find(source: Source) -> Reader:
 def read(model: str | Path) -> tuple[Path, Findings]:
     """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings."""
     with reading(str(model)):
-        source = Source.open(graph_files.path_of(model))
-        if graph_files.graphs_file_in(source.file) is not None:
+        source = Source.open(encoder_files.path_of(model))
+        if encoder_files.graphs_file_in(source.file) is not None:
             return source.file, graph_files.read(source)
         if source.file.is_dir():
             return source.file, _read_folder(source.file)
@@ -238,9 +238,9 @@ def read(model: str | Path) -> tuple[Path, Findings]:
 def has_graphs(model: str | Path) -> bool:
     """Return whether a model consists of TensorFlow graphs."""
     with reading(str(model)):
-        source = Source.open(graph_files.path_of(model))
+        source = Source.open(encoder_files.path_of(model))
         if source.file.is_dir():
-            return graph_files.graphs_file_in(source.file) is not None
+            return encoder_files.graphs_file_in(source.file) is not None
         return find(source) in (GRAPH_FILE, OTHER_GRAPH)
 
 

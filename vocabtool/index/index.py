@@ -31,7 +31,6 @@ from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
 from vocabtool.documents.vectors import Given, dim_of, read_vector
-from vocabtool.embedding.embed import sample
 from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
@@ -213,6 +212,8 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
+        from vocabtool.embedding.embed import sample  # a search needs no streams
+
         outside = home(Path(path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
         texts, dim, tell = None, None, notify or (lambda note: None)

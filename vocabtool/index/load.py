@@ -42,9 +42,8 @@ from vocabtool.documents.reading import (
     names_of,
 )
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
-from vocabtool.embedding.embed import THREADS
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
-from vocabtool.encoders.encoder import Vectors, same_for_documents
+from vocabtool.encoders.encoder import THREADS, Vectors, same_for_documents
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,

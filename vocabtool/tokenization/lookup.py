@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import json_file, keras, sentencepiece, wire
+from vocabtool.formats import json_file, sentencepiece, wire
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import PUNCTUATION, LowerEveryScript, Rule
 from vocabtool.tokenization.steps import (
@@ -48,6 +48,9 @@ from vocabtool.tokenization.text_arrays import (
     string_array,
 )
 from vocabtool.vocabulary import Vocabulary, decode, encode
+
+if TYPE_CHECKING:
+    from vocabtool.formats import keras
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text

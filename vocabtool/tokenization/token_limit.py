@@ -36,7 +36,6 @@ from vocabtool.formats.encoder_files import (
     find_settings,
     folders_of,
 )
-from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import PieceTokenizer, SentencePieceTokenizer, WordLookup
 from vocabtool.tokenization.text_arrays import Integers, as_bytes, starts_of, texts_array
@@ -99,7 +98,7 @@ class TokenLimit:
             special, truncation = tokenizer.special_tokens, tokenizer.truncation
         elif not isinstance(tokenizer, SentencePieceTokenizer):  # whole words
             return None if places is None else cls(places, source=GIVEN)
-        path = graph_files.path_of(model)
+        path = encoder_files.path_of(model)
         static = _static_embedding(path)
         folders = folders_of(path if path.is_dir() else path.parent)
         side = truncation.get("direction")

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from vocabtool.choices import RULE_NAMES
 from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.formats import tokenizer_folder
-from vocabtool.formats.saved_model import graph_files
+from vocabtool.formats import encoder_files, tokenizer_folder
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.tokenization.lookup import PieceTokenizer, RuleTokenizer, Tokenizer, WordLookup
@@ -255,7 +254,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
     contents = registry.inspect(model, small=name is not None)
     chosen = registry.choose(contents, name)
-    path = graph_files.path_of(model)
+    path = encoder_files.path_of(model)
     others = [other for other in contents.vocabularies if other is not chosen and name is None]
     for vocabulary in (chosen, *others):
         own = tokenizer_for(path, vocabulary)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,6 @@ from vocabtool.errors import (
     NotFound,
     UnknownFormat,
     UnsupportedFormat,
-    VocabtoolError,
     reading,
 )
 from vocabtool.formats import encoder_files, files, wire
@@ -52,7 +50,6 @@ from vocabtool.formats.wire import LEN
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
 HEAD: Final = 4096
-SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 SPACY: Final = "vocab/strings.json"
 
 SCHEMA_VERSION: Final = b"\x08\x01"  # SavedModel {1: version 1, 2: MetaGraphDef}
@@ -105,8 +102,8 @@ def open_graphs(model: str | Path) -> GraphFile:
     :class:`InvalidFile`.
     """
     with reading(str(model)):
-        path = path_of(model)
-        file = graphs_file_in(path) if path.is_dir() else path
+        path = encoder_files.path_of(model)
+        file = encoder_files.graphs_file_in(path) if path.is_dir() else path
         if file is None:
             raise no_model_in(path)
     with reading(str(file)):
@@ -135,54 +132,11 @@ def open_graphs(model: str | Path) -> GraphFile:
             ) from error
 
 
-def path_of(model: str | Path) -> Path:
-    """Return the path of a model.
-
-    ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
-    prefix such as ``static:`` is ignored.
-
-    A static embedding or an ONNX model is read through its tokenizer. If the tokenizer is at the
-    top of the folder ``model``, the result is this folder, otherwise the path of the tokenizer.
-    """
-    kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
-    if kind:
-        model = name
-    if isinstance(model, str) and files.HANDLE.match(model):
-        return files.find(model)
-    path = Path(model)
-    if str(model).startswith(files.ENCODING) and not path.exists():
-        return files.find_encoding(str(model).removeprefix(files.ENCODING))
-    if kind.removesuffix(":") in files.FOLDERS and not path.exists():
-        path = files.find_folder(model)
-    if not path.exists():
-        if kind == "openai:" or str(model).startswith("python:"):
-            what = "a server" if kind else "a callable"
-            raise VocabtoolError(
-                f"{kind}{model}: {what} has no vocabulary; pass a file that lists the words"
-            )
-        raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
-    if not path.is_file() and not path.is_dir():
-        raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
-    if graphs_file_in(path) is not None:
-        return path
-    for find in (encoder_files.find_static, encoder_files.find_onnx):
-        with suppress(VocabtoolError):  # any other model
-            tokenizer = find(path).tokenizer
-            return path if tokenizer.parent == path else tokenizer
-    return path
-
-
-def graphs_file_in(folder: Path) -> Path | None:
-    """Return the first file of ``SAVED_MODELS`` that a folder contains, or ``None``."""
-    paths = (folder / name for name in SAVED_MODELS)
-    return next((path for path in paths if path.exists()), None)
-
-
 def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     """Make the error for a folder without a model. ``tried``: the problems with its files."""
     below = sorted(
         str(path.parent)
-        for name in (*SAVED_MODELS, SPACY)
+        for name in (*encoder_files.SAVED_MODELS, SPACY)
         for pattern in (f"*/{name}", f"*/*/{name}")
         for path in folder.glob(pattern)
     )
