@@ -263,14 +263,6 @@ class Vocabulary(TableResult):
         return as_texts(table, "token")
 
 
-def numbering(ids: NDArray[np.int64]) -> tuple[int, NDArray[np.int64] | None]:
-    """Return the values of ``Vocabulary.first_id`` and ``Vocabulary.ids`` for ascending ids."""
-    first = int(ids[0]) if len(ids) else 0
-    if np.array_equal(ids, np.arange(len(ids)) + first):
-        return first, None
-    return first, ids
-
-
 def in_id_order(
     entries: ByteStrings, ids: NDArray[np.int64] | range | None
 ) -> tuple[ByteStrings, int, NDArray[np.int64] | None]:
@@ -292,7 +284,10 @@ def in_id_order(
     if bool((ids[1:] < ids[:-1]).any()):
         order = np.argsort(ids, kind="stable")
         entries, ids = entries.take(order), ids[order]
-    return entries, *numbering(ids)
+    first = int(ids[0]) if len(ids) else 0
+    if np.array_equal(ids, np.arange(len(ids)) + first):
+        return entries, first, None
+    return entries, first, ids
 
 
 def decode(entry: bytes) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import DEFAULT_BATCH, Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import encoder_files, files
+from vocabtool.formats import encoder_files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
@@ -286,7 +286,12 @@ class TensorFlowEncoder(Encoder):
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
         """Open the folder of a SavedModel, or a TensorFlow Hub handle in the local cache."""
-        folder = _find_model(model)
+        path = encoder_files.path_of(model)
+        if path.suffix == ".keras" and path.is_file():
+            raise UnsupportedFormat(
+                f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"
+            )
+        folder = path.absolute()
         opened = graph_files.open_graphs(folder)  # fails fast if this is no model
         import_tensorflow()
         # Keep the handle: on another machine the model may be in another folder.
@@ -417,14 +422,3 @@ def _open_again(model: str | Path, options: EncoderOptions, fingerprint: str) ->
             "the model's files have changed since the encoder was opened", file=f"{model}"
         )
     return opened
-
-
-def _find_model(model: str | Path) -> Path:
-    if not isinstance(model, str) or not files.HANDLE.match(model):
-        path = encoder_files.path_of(model)
-        if path.suffix == ".keras" and path.is_file():
-            raise UnsupportedFormat(
-                f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"
-            )
-        return path.absolute()
-    return files.find(model)

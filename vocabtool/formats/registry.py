@@ -165,18 +165,14 @@ HUNSPELL: Final = (
 
 def refusal(source: Source) -> str | None:
     """Return what is said of a file that is refused by name, otherwise ``None``."""
-    if is_hunspell(source):
-        return HUNSPELL
-    return next((why for begin, why in REFUSALS if begin.match(source.head)), None)
-
-
-def is_hunspell(source: Source) -> bool:
-    """Return whether a file is a Hunspell dictionary: a number of words, then words with flags."""
+    # A Hunspell dictionary begins with the number of its words; some of them have flags.
     first, _, head = source.head.removeprefix(codecs.BOM_UTF8).partition(b"\n")
-    stated, lines = first.strip(), head.count(b"\n") + 1
-    if not stated.isdigit() or len(stated) > MAX_COUNT or re.search(rb"\S/\S", head) is None:
-        return False
-    return 0.5 < int(stated) / (lines * max(1, source.size / HEAD)) < 2
+    number = first.strip()
+    if number.isdigit() and len(number) <= MAX_COUNT and re.search(rb"\S/\S", head) is not None:
+        lines = (head.count(b"\n") + 1) * max(1, source.size / HEAD)
+        if 0.5 < int(number) / lines < 2:
+            return HUNSPELL
+    return next((why for begin, why in REFUSALS if begin.match(source.head)), None)
 
 
 def _refuse(source: Source) -> NoReturn:

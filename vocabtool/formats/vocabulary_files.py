@@ -81,7 +81,16 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     format = _format_of(path, format)  # noqa: A001 - the name of the option
     with reading(str(path)), path.open("rb") as file:
         if format == "text":
-            return Vocabulary(path.stem, "asset", _read_text(file.read()))
+            data = file.read()
+            if data[-1:] not in (b"", b"\n") or b"\r" in data or not is_utf8(data):
+                raise InvalidFile(r"truncated or damaged: wanted UTF-8, a final \n and no \r")
+            entries = ByteStrings.of(
+                ESCAPE.sub(
+                    lambda escape: escape[0].decode("unicode_escape").encode("latin-1"), line
+                )
+                for line in read_lines(data)
+            )
+            return Vocabulary(path.stem, "asset", entries)
         return _vocabulary(_read_document(file, format), format, path.stem)
 
 
@@ -221,15 +230,6 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
             lines.append(line + b"\n")
         file.write(b"".join(lines))
     return escaped
-
-
-def _read_text(data: bytes) -> ByteStrings:
-    if data[-1:] not in (b"", b"\n") or b"\r" in data or not is_utf8(data):
-        raise InvalidFile(r"truncated or damaged: wanted UTF-8, a final \n and no \r")
-    return ByteStrings.of(
-        ESCAPE.sub(lambda escape: escape[0].decode("unicode_escape").encode("latin-1"), line)
-        for line in read_lines(data)
-    )
 
 
 def _format_in(source: Source) -> FileFormat | None:

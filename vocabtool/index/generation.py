@@ -193,22 +193,19 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
     def column(self, name: str) -> FieldColumn:
         kept = self._columns
         if name not in kept:
-            values = self._read_column(name)
+            statement = ROWS_OF_VALUES.format(column(self.fields, name))
+            groups = self.commit.database.fetch(statement, (self.rows,))
+            codes = np.full(self.rows, -1, np.int32)
+            codes[[first for _, first, _ in groups]] = np.arange(len(groups))
+            for place, (_, _, numbers) in enumerate(groups):
+                if numbers is not None:
+                    codes[np.fromstring(numbers, np.int64, sep=",")] = place
+            values = FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
             # Another thread may still read the old dictionary, so it is replaced, never changed.
             if values.size + sum(other.size for other in kept.values()) > KEPT_BYTES:
                 kept = {}
             self._columns = kept = {**kept, name: values}
         return kept[name]
-
-    def _read_column(self, name: str) -> FieldColumn:
-        statement = ROWS_OF_VALUES.format(column(self.fields, name))
-        groups = self.commit.database.fetch(statement, (self.rows,))
-        codes = np.full(self.rows, -1, np.int32)
-        codes[[first for _, first, _ in groups]] = np.arange(len(groups))
-        for place, (_, _, numbers) in enumerate(groups):
-            if numbers is not None:
-                codes[np.fromstring(numbers, np.int64, sep=",")] = place
-        return FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
         return self.column(name).codes[rows].astype(np.int64)
@@ -559,13 +556,10 @@ class FolderTransaction:
             self._opened.close()
         finally:
             if self.rows > self.manifest.rows:
-                with suppress(VocabtoolError, OSError):  # else the next writer does it
-                    self._cut_to_commit()
-
-    def _cut_to_commit(self) -> None:
-        """Cut files to the last commit, as the database has it: it may just have been made."""
-        with closing(Database(self.folder)) as database:
-            for (data,) in database.fetch("SELECT data FROM record"):
-                manifest = Manifest.decode(data)
-                os.truncate(self.folder / VECTORS, manifest.vectors.size)
-                remove_old_codes(self.folder, manifest)
+                # Cut files to the last commit, as the database has it: it may just have been made.
+                # If this fails, the next writer does it.
+                with suppress(VocabtoolError, OSError), closing(Database(self.folder)) as database:
+                    for (data,) in database.fetch("SELECT data FROM record"):
+                        manifest = Manifest.decode(data)
+                        os.truncate(self.folder / VECTORS, manifest.vectors.size)
+                        remove_old_codes(self.folder, manifest)

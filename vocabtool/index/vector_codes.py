@@ -438,7 +438,8 @@ def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
         near = np.flatnonzero(scores >= _nth(scores, limit))
         rows, scores = rows[near], scores[near]
-    return RankedRows.of_ascending(rows, scores, limit)
+    order = (-scores).argsort(kind="stable")[:limit]
+    return RankedRows(rows[order], scores[order])
 
 
 def _nth(scores: Scores, nth: int) -> float:

@@ -31,12 +31,6 @@ class RankedRows(NamedTuple):
         return cls(rows[order], scores[order])
 
     @classmethod
-    def of_ascending(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Return the best rows, at most ``limit``. ``rows`` must be in ascending order."""
-        order = (-scores).argsort(kind="stable")[:limit]
-        return cls(rows[order], scores[order])
-
-    @classmethod
     def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
         """Return the best rows, at most ``limit``. ``scores`` must be in descending order."""
         out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])

@@ -23,7 +23,7 @@ caller names one of these:
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain, count
@@ -70,6 +70,9 @@ BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 @dataclass(frozen=True)
 class Rule:
     steps: tuple[Step, ...]
+    _words_of_chunks: dict[bytes, list[bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
         """Return the words of texts.
@@ -110,17 +113,13 @@ class Rule:
         new = {chunk for chunk in chain.from_iterable(of_texts) if chunk not in words_of}
         if new:
             if len(words_of) > MAX_REMEMBERED:  # the next text begins anew; threads may read this
-                vars(self).pop("_words_of_chunks", None)
+                vars(self)["_words_of_chunks"] = {}
             words_of.update(zip(new, self.tokens(string_array(new)).to_lists(), strict=True))
         words = [[*chain.from_iterable(map(words_of.__getitem__, chunks))] for chunks in of_texts]
         places: dict[bytes, int] = {}
         codes = [places.setdefault(word, len(places)) for word in chain.from_iterable(words)]
         offsets = starts_of([*map(len, words)])
         return TokenCodes(np.array(codes, np.int32), offsets, string_array(places))
-
-    @cached_property
-    def _words_of_chunks(self) -> dict[bytes, list[bytes]]:
-        return {}
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Return whether each chunk between blanks can be split into words on its own.

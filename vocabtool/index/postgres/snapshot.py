@@ -435,10 +435,3 @@ def canaries_of(connection: Connection, n: int, manifest: Manifest) -> Canaries:
     rows = run(connection, statement, wanted, binary=True).fetchall()
     vectors = legs.from_bytes([sent for *_, sent in rows], manifest.configuration.dim)
     return Canaries([id_ for _, id_, *_ in rows], [text for *_, text, _ in rows], vectors)
-
-
-def read_canaries(connections: Connections, n: int) -> Canaries:
-    """Return the canaries of the newest commit."""
-    return connections.read(
-        lambda opened: canaries_of(opened, n, connections.read_manifest(opened, n))
-    )

@@ -28,7 +28,7 @@ from vocabtool.index.folder import MODEL_FILE, Configuration, Manifest
 from vocabtool.index.generation import cutter_of
 from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.postgres.database import SCHEMA, TABLES, Connections, one_commit, run
-from vocabtool.index.postgres.snapshot import PostgresSnapshot, read_canaries
+from vocabtool.index.postgres.snapshot import PostgresSnapshot, canaries_of
 from vocabtool.index.postgres.transaction import PostgresTransaction
 from vocabtool.index.store import Progress, VerifyReport
 from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
@@ -99,7 +99,10 @@ class PostgresStore:
         manifest = connections.read(lambda opened: connections.read_manifest(opened, n))
         self.path = self._copy_model_files(manifest)
         cutter = cutter_of(self.name, manifest.configuration)
-        canaries = partial(read_canaries, connections, n)
+        canaries = partial(  # of the newest commit
+            connections.read,
+            lambda opened: canaries_of(opened, n, connections.read_manifest(opened, n)),
+        )
         opened = IndexModel(self.path, manifest, canaries, model, options, self.name)
         self.snapshot = PostgresSnapshot(connections, n, opened, cutter)
         self.notes: tuple[str, ...] = ()
