@@ -106,7 +106,7 @@ _NEVER_LAST: Final = "".join(set(punctuation) - set("+#_"))
 QUOTED: Final = re.compile(r'(?<!\w)["\uff02“”„«»]([^"\uff02“”„«»]*)["\uff02“”„«»](?!\w)')
 
 _DIGIT: Final = re.compile(r"\d")
-_OPENING: Final = re.compile(r'(?<!\w)["\uff02“”„«»](?=\w)')
+OPENING: Final = re.compile(r'(?<!\w)["\uff02“”„«»](?=\w)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,12 +410,6 @@ def _stop_words(language: str) -> Callable[[str], bool]:
 
 def _is_none(word: str) -> bool:
     return False
-
-
-def open_quote(query: str) -> int | None:
-    """Return the position of the first quotation mark that is never closed, or ``None``."""
-    opening = _OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), query))
-    return None if opening is None else opening.start()
 
 
 _CHUNK: Final = re.compile(r"\S+")

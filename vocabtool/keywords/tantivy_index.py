@@ -376,7 +376,10 @@ class TantivyReader:
             if len(rows) < count or left >= limit:
                 if left < len(rows):
                     rows, scores = rows[passed], scores[passed]
-                return RankedRows.of_falling(rows, scores, limit)
+                # The scores fall; rows with the same score may not be ascending.
+                if np.any((scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])):
+                    return RankedRows.of(rows, scores, limit)
+                return RankedRows(rows[:limit], scores[:limit])
             allowed = max(int(np.count_nonzero(among)), 1)
             count = max(4 * count, limit * len(among) // allowed)
             # If few rows pass the mask, look them up instead.

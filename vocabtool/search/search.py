@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
-from vocabtool.keywords.cutter import open_quote
+from vocabtool.keywords.cutter import OPENING, QUOTED
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates, Places, fuse
 from vocabtool.search.hits import Hit, Hits, Suggestion, explain_hits, summarise
@@ -46,8 +46,11 @@ class Arrangement:
     group_by: str | None = None
 
     @classmethod
-    def of(cls, settings: Settings) -> Arrangement:
-        """Parse the options ``sort`` and ``facets`` of a search."""
+    def of(cls, settings: Settings, snapshot: Snapshot) -> Arrangement:
+        """Parse the options ``sort`` and ``facets`` of a search.
+
+        Raises ``ValueError`` if an option names a field that the index does not keep.
+        """
         sort, facets = settings.sort, settings.facets
         keys = []
         for text in [sort] if isinstance(sort, str) else sort:
@@ -56,27 +59,19 @@ class Arrangement:
             keys.append((name if falling else text.removesuffix(":asc"), falling))
         names = facets.split(",") if isinstance(facets, str) else facets
         counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+        fields = [("sort", name) for name, _ in keys] + [("facets", name) for name in counted]
+        if settings.group_by is not None:
+            fields.append(("group_by", settings.group_by))
+        for option, name in fields:
+            if name not in snapshot.fields:
+                kept = f"the kept fields are {names_of([*snapshot.fields])}"
+                raise ValueError(f"{option}: no field {name!r}; {kept}")
         return cls(
             sort=tuple(keys),
             facets=counted,
             offset=settings.offset,
             group_by=settings.group_by,
         )
-
-    def check_fields(self, snapshot: Snapshot) -> None:
-        """Raise ``ValueError`` if the arrangement names a field that the index does not keep."""
-        fields = [("sort", name) for name, _ in self.sort]
-        fields += [("facets", name) for name in self.facets]
-        if self.group_by is not None:
-            fields.append(("group_by", self.group_by))
-        for option, name in fields:
-            if name not in snapshot.fields:
-                kept = f"the kept fields are {names_of([*snapshot.fields])}"
-                raise ValueError(f"{option}: no field {name!r}; {kept}")
-
-    def depth(self, k: int, candidates: int) -> int:
-        """Return how many of the best candidates a page of ``k`` hits needs."""
-        return candidates if self.sort or self.group_by is not None else self.offset + k
 
     def page(
         self, snapshot: Snapshot, rows: Rows, k: int, total: int
@@ -187,7 +182,6 @@ def search(
     invalid arguments.
     """
     k, where, explain = settings.k, settings.where, settings.explain
-    arrangement = Arrangement.of(settings)
     query = parse_query(snapshot, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
     only_operators = bool(query.operators) and not query.searched
@@ -202,7 +196,7 @@ def search(
         demands.append(Combination("all", query.required))
     allowed = snapshot.select(demands, without)
     limit = max(settings.limit(snapshot.rows), k)
-    arrangement.check_fields(snapshot)
+    arrangement = Arrangement.of(settings, snapshot)
     facets, facet_notes = count_facets(snapshot, arrangement.facets, query, allowed)
     if is_list:
         return _list_documents(snapshot, arrangement, query, settings, allowed, facets, facet_notes)
@@ -246,7 +240,7 @@ def search(
         candidates,
         scores,
         tiers,
-        arrangement.depth(k, len(scores)),
+        len(scores) if settings.sort or settings.group_by is not None else settings.offset + k,
         settings,
         keywords_alone=weight == 1,
     )
@@ -354,9 +348,11 @@ def _first_notes(
     explain: bool,
 ) -> list[str]:
     notes = [LONG] if query.is_cut else []
-    quote = open_quote(text or "")
+    # Without the phrases, the first quotation mark is one that is never closed.
+    quote = OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), text or ""))
     if quote is not None:
-        notes.append(f"the quote at character {quote + 1} is never closed: it makes no phrase")
+        at = quote.start() + 1
+        notes.append(f"the quote at character {at} is never closed: it makes no phrase")
     if query.operators:
         notes.append(_operators_note(query))
     if is_empty and query.operators:

@@ -30,14 +30,6 @@ class RankedRows(NamedTuple):
         order = np.lexsort((rows, -scores))[:limit]
         return cls(rows[order], scores[order])
 
-    @classmethod
-    def of_falling(cls, rows: Rows, scores: Scores, limit: int) -> RankedRows:
-        """Return the best rows, at most ``limit``. ``scores`` must be in descending order."""
-        out_of_order = (scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])
-        if np.count_nonzero(out_of_order):
-            return cls.of(rows, scores, limit)
-        return cls(rows[:limit], scores[:limit])
-
 
 def are_among(rows: Rows, others: Rows) -> Mask:
     """Do the same as ``np.isin(rows, others)``, but faster for short arrays."""
