@@ -36,7 +36,13 @@ from vocabtool.formats.saved_model.contents import (
     read_saved_contents,
     read_variables,
 )
-from vocabtool.formats.saved_model.graph import DT_STRING, STRING_TYPE, TABLE_OP
+from vocabtool.formats.saved_model.graph import (
+    DT_STRING,
+    PHRASE_OP,
+    PIECE_OP,
+    STRING_TYPE,
+    TABLE_OP,
+)
 from vocabtool.formats.saved_model.meta_graph import (
     TABLES,
     Linker,
@@ -45,7 +51,7 @@ from vocabtool.formats.saved_model.meta_graph import (
     read_saved_model,
 )
 from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
-from vocabtool.formats.saved_model.tokenizers import read_tokenizers
+from vocabtool.formats.saved_model.tokenizers import KINDS, read_tokenizer
 from vocabtool.formats.wire import LEN
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
@@ -214,6 +220,7 @@ def _begins_with_node(head: bytes) -> bool:
 
 
 KERAS: Final = "keras_metadata.pb"
+PHRASES: Final = "a PhraseTokenizer, whose words are not read"
 GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
 
 
@@ -241,7 +248,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         tables = list(describer.vocabularies(contents, findings))
         graphs.append((linker, {table.key: vocabulary for table, vocabulary in tables}))
         findings.lists += (vocabulary for _, vocabulary in tables)
-        read_tokenizers(linker, findings)
+        _read_tokenizers(linker, findings)
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
@@ -251,6 +258,19 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
                     findings.lists.append(read_asset(path))
     findings.format = opened.format
     return findings, graphs
+
+
+def _read_tokenizers(linker: Linker, findings: Findings) -> None:
+    known: dict[bytes, Vocabulary] = {}
+    for body in linker.graph.bodies:
+        for node in body.nodes_with(PIECE_OP):
+            if node.op in KINDS:
+                with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
+                    findings.lists.append(read_tokenizer(linker, body, node, known))
+        for node in body.nodes_with(PHRASE_OP):
+            if node.op.endswith(PHRASE_OP):
+                where = linker.graph.place(body, node.name).place
+                findings.warnings.append(f"tokenizer {where}: {PHRASES}")
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:

@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import sentencepiece, wire
 from vocabtool.formats.files import MAX_FILE, MAX_NAMED
-from vocabtool.formats.reader import Findings
-from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, PHRASE_OP, PIECE_OP, Body, Node
+from vocabtool.formats.saved_model.graph import DT_INT8, DT_UINT8, Body, Node
 from vocabtool.formats.saved_model.meta_graph import Linker
 from vocabtool.formats.sentencepiece import FAR, MAX_PIECE, VALUE, vocabulary_of
 from vocabtool.formats.wire import MAX_NAME, Table
@@ -159,7 +158,6 @@ KINDS: Final[dict[bytes, Kind]] = {
 }
 
 END_TO_END: Final = 10
-PHRASES: Final = "a PhraseTokenizer, whose words are not read"
 
 ID_SHIFT: Final = 8  # a wordpiece's value: length - 1 in bits 0-7, id in 8-29, suffix in 30
 ID_MASK: Final = (1 << 22) - 1
@@ -167,19 +165,6 @@ LENGTH_MASK: Final = 0xFF
 IS_SUFFIX: Final = 1 << 30
 
 GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of buffer
-
-
-def read_tokenizers(linker: Linker, findings: Findings) -> None:
-    known: dict[bytes, Vocabulary] = {}
-    for body in linker.graph.bodies:
-        for node in body.nodes_with(PIECE_OP):
-            if node.op in KINDS:
-                with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
-                    findings.lists.append(read_tokenizer(linker, body, node, known))
-        for node in body.nodes_with(PHRASE_OP):
-            if node.op.endswith(PHRASE_OP):
-                where = linker.graph.place(body, node.name).place
-                findings.warnings.append(f"tokenizer {where}: {PHRASES}")
 
 
 def read_tokenizer(
