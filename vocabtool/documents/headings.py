@@ -83,7 +83,7 @@ ENCODINGS: Final = {  # by the label that a page states
 TAG: Final = re.compile(
     r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
     r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
-    # A tag ends after 1,000 attributes, which need much memory.
+    # A match ends after 1,000 attributes, which need much memory.
     r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?){0,2000})>?)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -319,6 +319,8 @@ def html(source: str) -> MarkedText:
         if tag.start() > at:
             put(at, tag.start())
         at = tag.end()
+        if at < len(source) and source[at - 1] != ">":
+            raise BadRow("the file has a tag of more than 1,000 attributes")
         name = (tag["name"] or "").lower()
         if name in RAW and not tag["end"]:
             end = RAW[name].search(source, at)
