@@ -182,10 +182,14 @@ def _python_times(column: pa.Array) -> pa.Array:
     return column.cast(pa.time64("us") if pt.is_time(kind) else pa.duration("us"), safe=False)
 
 
+def decode(column: pa.Array) -> pa.Array:
+    """Return a column with a value for each row, not a code of a dictionary."""
+    return column.dictionary_decode() if pt.is_dictionary(column.type) else column
+
+
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
     """Convert a column to strings: integers in decimal, times in ISO 8601, others as JSON text."""
-    if pt.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decode(column)
     kind = column.type
     plain = (pt.is_integer, pt.is_boolean, is_strings, pt.is_timestamp, pt.is_date, pt.is_time)
     if any(check(kind) for check in plain):
@@ -223,13 +227,21 @@ BUFFER: Final = 1 << 20  # bytes read ahead in a column
 LONG_TEXT: Final = (64 << 20) // ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
 MAX_TEXT_BYTES: Final = 64 << 20  # as of a line; a longer text is an invalid row
 MAX_GROWTH: Final = 1_000  # of a longer row group; repeated texts stand in its dictionary, once
-PARQUET_ERROR: Final = "not Parquet, or damaged"
+MAX_COLUMNS: Final = 50_000  # or row groups of Parquet; each column needs 4,000 bytes
+PARQUET_ERROR: Final = (
+    f"not Parquet, damaged, or with more than {MAX_COLUMNS:,} columns or row groups"
+)
 
 
 def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
     """Read each row as a document; a row whose text or id is null is invalid."""
     with arrow_errors(PARQUET_ERROR):
-        table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+        table = parquet.ParquetFile(
+            file,
+            buffer_size=BUFFER,
+            pre_buffer=False,
+            thrift_container_size_limit=MAX_COLUMNS,
+        )
         schema = table.schema_arrow
         columns = Columns.of(schema, request)
         wanted = schema.names if request.whole else columns.all()
@@ -241,11 +253,16 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
             skipped, first = skipped + 1, first + count
         long = [name for name in wanted if is_long(schema.field(name).type)]
         coded = parquet.ParquetFile(
-            file, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long
+            file,
+            metadata=table.metadata,
+            buffer_size=BUFFER,
+            pre_buffer=False,
+            read_dictionary=long,
         )
 
         def parts() -> Iterator[tuple[bool, pa.RecordBatch]]:
             """Yield a few rows at a time, and whether they are dictionary-encoded."""
+            read = decoded = 0  # bytes of all row groups
             for group in range(skipped, table.num_row_groups):
                 # Even a few rows may contain much text. The first row comes with the dictionaries.
                 metadata = table.metadata.row_group(group)
@@ -267,8 +284,15 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
                 )
                 # About BUFFER bytes on average, by the sizes in the metadata.
                 at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
+                read += packed
                 for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
                     for part in in_parts(rows, long) if is_coded else (rows,):
+                        decoded += sum(decode(column).nbytes for column in part.columns)
+                        if decoded > MAX_GROWTH * max(read, BUFFER):
+                            raise InvalidFile(
+                                f"row group {group}: up to here, {read:,} bytes unpack to "
+                                f"{decoded:,} or more, over {MAX_GROWTH:,} times as many"
+                            )
                         yield is_coded, part
 
         def weight(part: tuple[bool, pa.RecordBatch]) -> int:
