@@ -222,8 +222,10 @@ def test_hostile_docx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_notebook_of_many_lines(tmp_path: Path) -> None:
-    """The lines of all its Markdown cells count together."""
+    """The lines of all its Markdown cells count together, and the strings of the file."""
     cell = {"cell_type": "markdown", "source": "# a\n" * 99}
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps({"cells": [cell] * 328}))
     assert "more than 32,768 lines" in refused(path)
+    path.write_text(json.dumps({"cells": [{"source": ["\n"] * 1_048_577}]}))
+    assert "more than 1,048,576 strings" in refused(path)

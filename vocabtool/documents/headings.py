@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
-MAX_TAGS: Final = 1 << 20  # of a file; each needs up to 3 µs, and much more memory than its bytes
+# Tags of a file, or strings of a notebook: they need up to 3 µs, and much more memory than bytes.
+MAX_TAGS: Final = 1 << 20
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_MARKDOWN: Final = 8 << 20  # characters; its parser needs 0.1 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
@@ -298,17 +299,15 @@ def html(source: str) -> MarkedText:
         """Add ``source[start:end]`` to the text. Runs of blanks become one, except in ``pre``."""
         nonlocal length, gap
         data = unescape(source[start:end])
+        ends_blank = not pre and data[-1:].isspace()
         if not pre:
             words = data.split()
             if not words:
                 gap = gap or (" " if data else "")
                 return
-            ends_blank = data[-1].isspace()
             if data[0].isspace():
                 gap = gap or " "
             data = " ".join(words)
-        else:
-            ends_blank = False
         data = (gap if length else "") + data
         places.extend((length, start, end))
         parts.append(data)
@@ -387,6 +386,8 @@ class _Paragraphs:
 def notebook(data: bytes, _: Path) -> MarkedText:
     """Return the text of all cells of a notebook, and the headings of its Markdown cells."""
     check_parts(data)
+    if data.count(b'"') - data.count(b'\\"') > 2 * MAX_TAGS:
+        raise BadRow(f"the notebook has more than {MAX_TAGS:,} strings")
     try:
         root: Any = orjson.loads(data)
     except orjson.JSONDecodeError as error:
