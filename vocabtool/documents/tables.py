@@ -240,7 +240,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
             file,
             buffer_size=BUFFER,
             pre_buffer=False,
-            thrift_container_size_limit=MAX_COLUMNS,
+            thrift_container_size_limit=MAX_COLUMNS + 1,  # the list of columns has a root
         )
         schema = table.schema_arrow
         columns = Columns.of(schema, request)
