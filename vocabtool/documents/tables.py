@@ -244,7 +244,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
         )
         schema = table.schema_arrow
         columns = Columns.of(schema, request)
-        wanted = schema.names if request.whole else columns.all()
+        wanted = dict.fromkeys(schema.names if request.whole else columns.all())  # fast to look up
         skipped, first = 0, 1
         while request.left and skipped < table.num_row_groups:
             count = table.metadata.row_group(skipped).num_rows
@@ -285,7 +285,9 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
                 # About BUFFER bytes on average, by the sizes in the metadata.
                 at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
                 read += packed
-                for rows in (coded if is_coded else table).iter_batches(at_once, [group], wanted):
+                for rows in (coded if is_coded else table).iter_batches(
+                    at_once, [group], [*wanted]
+                ):
                     for part in in_parts(rows, long) if is_coded else (rows,):
                         decoded += sum(decode(column).nbytes for column in part.columns)
                         if decoded > MAX_GROWTH * max(read, BUFFER):
