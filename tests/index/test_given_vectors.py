@@ -295,7 +295,7 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
         InvalidFile,
         r"x\.jsonl:4: the document 'd3' has no vector: no row of .*v\.parquet has this id",
     ),
-    (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, damaged"),
+    (raw("v.parquet", b"nothing"), InvalidFile, "not Parquet, or damaged"),
     (not_utf8_names, InvalidFile, "the column names are not UTF-8"),
     (
         rows_of(a=lists(ONES, FLOATS), b=lists(ONES, FLOATS)),

@@ -229,7 +229,7 @@ MAX_TEXT_BYTES: Final = 64 << 20  # as of a line; a longer text is an invalid ro
 MAX_GROWTH: Final = 1_000  # of a longer row group; repeated texts stand in its dictionary, once
 MAX_COLUMNS: Final = 50_000  # or row groups of Parquet; each column needs 4,000 bytes
 PARQUET_ERROR: Final = (
-    f"not Parquet, damaged, or with more than {MAX_COLUMNS:,} columns or row groups"
+    f"not Parquet, or damaged, or with more than {MAX_COLUMNS:,} columns or row groups"
 )
 
 
