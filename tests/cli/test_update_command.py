@@ -138,7 +138,7 @@ def test_force_keeps_the_old_index_until_the_new_one_is_whole(
     output("update", index, "--sync")
     assert Index.open(index).verify().documents == 4
     names = sorted(path.name.split("-")[0] for path in Path(index).iterdir())
-    assert names == [".lock", "generation", "vocabulary", "weights"]
+    assert names == [".lock", "generation", "matrix", "vocabulary", "weights"]
 
 
 def test_a_stopped_force_is_gone_on_with(tmp_path: Path, index: str) -> None:

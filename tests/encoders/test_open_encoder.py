@@ -80,7 +80,7 @@ OWNERS: list[tuple[str, Any, list[str]]] = [
     *(("signature", "serving_default", ["tensorflow"]), ("name", "words", ["tensorflow"])),
     *(("output", "vectors", ["tensorflow", "onnx"]), ("rule", "lower", ["tensorflow", "static"])),
     *(("trust", True, ["tensorflow", "sentence-transformers"]), ("weights", "idf", ["static"])),
-    *(("fitted", object(), ["static"]), ("fingerprint", "v1", ["python"])),
+    *(("fitted", "weights.json", ["static"]), ("fingerprint", "v1", ["python"])),
     *(("api_key_env", "KEY", ["openai"]), ("requests", 2, ["openai"])),
     *(("timeout", 5.0, ["openai"]), ("retries", 0, ["openai"])),
     *(("prompt_query", "q", WRAPPED), ("prompt_document", "d", WRAPPED), ("dim", 2, WRAPPED)),

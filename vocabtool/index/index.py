@@ -188,7 +188,7 @@ class Index:
         )
         given_words = words if vocabulary is not None else None
         index = cls(kind.create(path, configuration, opened, given_words, replaces=force))
-        return index.put_in_place() if index.is_build and in_place else index
+        return index.put_in_place() if index.is_build and force and in_place else index
 
     @classmethod
     def create_for(
