@@ -187,6 +187,8 @@ def test_the_table_for_data_frames(pieces: bool, tmp_path: Path) -> None:
     table = report.to_arrow()
     assert table.column_names == saved_table.column_names
     assert table.to_pylist() == saved_table.to_pylist()
+    for library in ("polars", "pandas"):
+        pytest.importorskip(library)
     assert report.to_polars().rows(named=True) == saved_table.to_pylist()
     assert report.to_pandas()["count"].tolist() == saved_table["count"].to_pylist()
 
