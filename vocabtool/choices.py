@@ -60,7 +60,8 @@ def choices_in(hint: Any) -> tuple[str, ...]:
 def list_options(kind: Kind) -> Kind:
     """Add the helps of a dataclass's options to its docstring."""
     lines = [f"- ``{name}``: {option.full_help}" for name, option in options_of(kind).items()]
-    kind.__doc__ = "\n".join([cleandoc(kind.__doc__ or ""), "", *lines])
+    listed = "\n".join(lines).replace("*", "\\*")  # in patterns; Sphinx reads a lone * as emphasis
+    kind.__doc__ = f"{cleandoc(kind.__doc__ or '')}\n\n{listed}"
     return kind
 
 

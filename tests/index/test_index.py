@@ -544,3 +544,33 @@ def test_the_word_vectors_are_not_needed_again(tmp_path: Path, rule: str | None)
     assert ids(found) == ["x"]
     assert [word.known for word in found.query.words] == [True, False]
     assert ids(again.search("zebra", vector=[0, 1])) == ["x"]
+
+
+def test_an_index_is_removed_by_the_only_writer(tmp_path: Path) -> None:
+    """Not while another one writes, and not if it shall be empty and is not."""
+    path = tmp_path / "index"
+    index = Index.create(path, dim=2)
+    with index.writer() as writer:
+        writer.add([{"id": "a", "text": "amber"}], [[1, 0]])
+        with pytest.raises(FolderInUse):
+            Index.open(path).remove()
+    index.remove(if_empty=True)
+    assert Index.open(path).search("amber")[0].id == "a"
+    Index.open(path).remove()
+    assert not path.exists()
+
+
+def test_force_replaces_an_index_of_another_version(tmp_path: Path) -> None:
+    """With the files of the model that earlier versions wrote."""
+    path = tmp_path / "index"
+    Index.create(path, dim=2).close()
+    for name in (
+        "vocabulary-0123456789abcdef-01234567.parquet",
+        "weights-0123456789abcdef-01234567.json",
+    ):
+        (path / name).write_bytes(b"old")
+    index = Index.create(path, dim=3, force=True)
+    with index.writer() as writer:
+        writer.add([{"id": "a", "text": "amber"}], [[1, 0, 0]])
+    assert len(index) == 1
+    assert not [*path.glob("*.parquet"), *path.glob("*.json")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from tests.builders.small_indexes import add, scored
 from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, OtherModel
+from vocabtool.index.model_files import read_vocabulary, write_vocabulary
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import Vocabulary
 
 # The second `twice` is never used; a text cannot contain the bytes or the word with blanks.
 HARD = ["naïve", "日本", "twice", "twice", "x" * 300, "İ", "ﬁ", "e\u0301", "a\x00b", ". . .", "'"]
@@ -140,3 +144,14 @@ def test_large_vectors_are_not_in_the_folder(cache: Path, tmp_path: Path) -> Non
         encoder.encode([HARD[0]])[0],
         atol=1e-6,
     )
+
+
+def test_words_of_an_index_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    """And a mapped vocabulary has bytes for entries, whatever their length."""
+    entries = [b"%05d" % number + b"x" * 90 for number in range(20_000)]
+    path = tmp_path / "vocabulary.arrow"
+    write_vocabulary(Vocabulary("words", "list", ByteStrings.of(entries)), path)
+    vocabulary = read_vocabulary(path)
+    assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary
+    assert [*vocabulary.stored.take(np.array([1, 2]))] == entries[1:3]
+    assert vocabulary.stored.sha256 == ByteStrings.of(entries).sha256

@@ -427,7 +427,7 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
                 row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
-                if request.options.id_field is None and isinstance(item, Mapping) and ID in item:
+                if request.options.id_field is None and has_own_id(item):
                     row = row._replace(id=own_id(item, ID, as_bytes))
             else:
                 wanted = "expected a string, bytes, a Document or a mapping"
@@ -444,7 +444,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         out = min(request.left, len(source))
         if out and request.options.on_duplicate:
             item = rows[min(out, len(source) - 1)]
-            if isinstance(item, Document) or (isinstance(item, Mapping) and ID in item):
+            if isinstance(item, Document) or has_own_id(item):
                 out = 0  # the ids of the skipped documents must be compared with later ones
         if not request.skip_unread(out):
             out = 0
@@ -491,6 +491,12 @@ def row_of(value: object, number: int, request: Request, spell: Spelling = as_by
         hidden = options.hidden_fields(field)
         fields = {name: content for name, content in value.items() if name not in hidden}
     return Row(number, text, id_, kept, fields, own_vector(value, request))
+
+
+def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether an item of Python is a mapping whose ``id`` can be the id of a document."""
+    id_ = item.get(ID) if isinstance(item, Mapping) else None
+    return isinstance(id_, str | bytes | Integral) and not isinstance(id_, bool)
 
 
 def own_id(value: Mapping[str, object], name: str, spell: Spelling) -> bytes:

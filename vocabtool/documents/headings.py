@@ -85,7 +85,7 @@ TAG: Final = re.compile(
     r"<(?:!--.*?(?:-->|\Z)|[!?][^>]*+>?"
     r"|(?P<end>/?)(?P<name>[a-z][^\s/>]*+)"
     # A match ends after 1,000 attributes, which need much memory.
-    r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?){0,2000})>?)",
+    r"(?>(?:[^>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^\s>\"'][^\s>]*+)?){0,2000})>?)",
     re.DOTALL | re.IGNORECASE,
 )
 RAW: Final = {
@@ -203,7 +203,9 @@ class _HeadingTokens(list["Token"]):
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark")
+    parser = MarkdownIt("commonmark")
+    parser.block.ruler.getRules("")  # several threads use it: it is compiled before
+    return parser
 
 
 def _check_markdown(lines: int, characters: int) -> None:
@@ -224,7 +226,9 @@ def markdown(text: str) -> MarkedText:
         begin = min(front.end() + 1, len(text))
         if stated := FRONT_TITLE.search(front[1]):
             title = _clean(stated[1].strip().strip("'\""))
-    elif toml := TOML.match(text, 0, MAX_TOML):
+    elif toml := TOML.match(text, 0, MAX_FRONT):
+        if len(toml[1]) > MAX_TOML:
+            raise BadRow(f"the front matter in TOML has more than {MAX_TOML:,} characters")
         with suppress(tomllib.TOMLDecodeError, RecursionError):  # then it is text like any other
             values = tomllib.loads(toml[1].replace("\r\n", "\n"))
             begin = min(toml.end() + 1, len(text))

@@ -240,7 +240,8 @@ KEYWORDS: Final = "keywords"
 VECTORS: Final = "vectors.bin"
 GENERATION: Final = re.compile(r"generation-(\d{6,})")
 MODEL_FILE: Final = re.compile(
-    r"(vocabulary|weights)-[0-9a-f]{16}-[0-9a-f]{8}\.arrow|matrix-[0-9a-f]{16}-[0-9a-f]{8}\.npy"
+    r"(vocabulary|weights)-[0-9a-f]{16}-[0-9a-f]{8}\.(arrow|parquet|json)"  # and of format 6
+    r"|matrix-[0-9a-f]{16}-[0-9a-f]{8}\.npy"
     r"|tokenizer-[0-9a-f]{64}"
 )
 CODE_FILE: Final = re.compile(r"codes-\d+\.faiss|\.vocabtool-.*\.tmp")

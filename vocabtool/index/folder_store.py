@@ -47,6 +47,7 @@ from vocabtool.index.generation import (
     raw_vectors,
 )
 from vocabtool.index.model import OpenedModel
+from vocabtool.index.model_files import VectorCopy
 from vocabtool.index.raw_vectors import measure_recall
 from vocabtool.index.store import Progress, VerifyReport
 from vocabtool.index.writer import after_other_change
@@ -196,15 +197,19 @@ class FolderStore:
         """Replace the index that this one was built for; return the store of the new index."""
         model = self.snapshot.model
         encoder = model.encoder
+        if isinstance(getattr(encoder, "vectors", None), VectorCopy):
+            encoder = None  # it would name files of the build
         self.close()
         path = folder.put_in_place(self.path)
         return FolderStore(path, encoder, {"vocabulary": model.vocabulary})
 
     def remove(self, *, if_empty: bool = False) -> None:
         """Remove the index. ``if_empty``: only if nobody has added documents."""
-        self.refresh()
-        if not (if_empty and self.snapshot.rows):
-            shutil.rmtree(self.path)
+        with lock_folder(self.path):
+            self.refresh()
+            if not (if_empty and self.snapshot.rows):
+                self.close()
+                shutil.rmtree(self.path)
 
     def close(self) -> None:
         self.snapshot.commit.database.close()

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -55,11 +55,8 @@ class MappedStrings(ByteStrings):
     hashes: NDArray[np.uint64]
     order: NDArray[np.int32]
 
-    def __getitem__(self, index: int) -> bytes:
-        return bytes(self.data[int(self.starts[index]) : int(self.ends[index])])
-
-    def __iter__(self) -> Iterator[bytes]:
-        return map(self.__getitem__, range(len(self)))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ByteStrings.of, ([*self],)  # a mapping cannot be pickled
 
     def find(self, entries: Sequence[bytes]) -> NDArray[np.int64]:
         if len(entries) > MANY:

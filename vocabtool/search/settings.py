@@ -107,6 +107,7 @@ class Settings:
         "Number of candidates from vector search, and from keyword search.",
         if_none="100, or all documents if there are at most 2,000",
         least=1,
+        most=1_000_000,
     )
     guarantee: bool = option(
         True,

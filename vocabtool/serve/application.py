@@ -157,7 +157,7 @@ def run(options: ServeOptions) -> None:
         for folder in options.indexes.values() if options.writable else ():
             if isinstance(folder, Path):
                 for path in (folder, *folder.rglob("*")):
-                    if not os.access(path, os.W_OK):
+                    if path.exists() and not os.access(path, os.W_OK):
                         raise NotFound(f"{path}: {NOT_WRITABLE}")
                 locks.enter_context(lock_folder(folder, name=SERVER_LOCK, busy=SERVED))
         serve(settings(app), options)

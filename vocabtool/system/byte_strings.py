@@ -60,14 +60,14 @@ class ByteStrings:
         return len(self.starts)
 
     def __getitem__(self, index: int) -> bytes:
-        return self.data[int(self.starts[index]) : int(self.ends[index])]
+        return bytes(self.data[int(self.starts[index]) : int(self.ends[index])])
 
     def __iter__(self) -> Iterator[bytes]:
         data = self.data
         for at in range(0, len(self), CHUNK):
             starts, ends = self.starts[at : at + CHUNK], self.ends[at : at + CHUNK]
             for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-                yield data[start:end]
+                yield bytes(data[start:end])  # the data may be memory-mapped
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ByteStrings):
