@@ -17,6 +17,7 @@ import os
 import re
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
@@ -28,21 +29,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats import (
-    binary_vectors,
-    encoder_files,
-    gguf,
-    hf_tokenizer,
-    json_file,
-    keras,
-    onnx,
-    sentencepiece,
-    tflite,
-    tokenizer_folder,
-    vocabulary_files,
-    word_list,
-    word_vectors,
-)
+from vocabtool.formats import binary_vectors, encoder_files, json_file, tokenizer_folder, word_list
 from vocabtool.formats.files import MAX_FILES, MAX_NAMED, leads_away, split_kind
 from vocabtool.formats.reader import HEAD, Findings, Model, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
@@ -62,22 +49,21 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 # Readers of one JSON format each.
-JSON_READERS: Final = (
-    hf_tokenizer.READER,
-    json_file.TENSORFLOW_JS,
-    keras.TOKENIZER,
-    json_file.TEKKEN,
-    json_file.IDS,
-    json_file.WHITESPACE,
-    json_file.PIECES,
-    json_file.TEXTS,
-)
-
-
 def _read_json(source: Source) -> Findings:
+    from vocabtool.formats import hf_tokenizer, keras
+
     document = json_file.read(source.file)
     reasons = []
-    for reader in JSON_READERS:
+    for reader in (
+        hf_tokenizer.READER,
+        json_file.TENSORFLOW_JS,
+        keras.TOKENIZER,
+        json_file.TEKKEN,
+        json_file.IDS,
+        json_file.WHITESPACE,
+        json_file.PIECES,
+        json_file.TEXTS,
+    ):
         reason = reader.recognise(document)
         if reason is None:
             return replace(reader.read(document, source), format=reader.format)
@@ -186,29 +172,42 @@ REFUSED: Final = Reader(
 )
 
 
-# The readers of all formats except TensorFlow graphs, in the order in which they are tried.
-READERS: Final = (
-    gguf.READER,
-    keras.ARCHIVE,
-    binary_vectors.NUMPY,
-    vocabulary_files.READER,
-    REFUSED,
-    tflite.READER,
-    binary_vectors.FASTTEXT,
-    sentencepiece.READER,
-    onnx.READER,
-    binary_vectors.WORD2VEC,
-    JSON,
-    word_vectors.READER,
-    word_list.RANKS,
-    word_list.READER,
-)
+@cache
+def readers() -> tuple[Reader, ...]:
+    """Return the readers of all formats except TensorFlow graphs, in the order of the attempts."""
+    # The vocabulary of a graph, the most frequent case, needs none of these modules.
+    from vocabtool.formats import (
+        gguf,
+        keras,
+        onnx,
+        sentencepiece,
+        tflite,
+        vocabulary_files,
+        word_vectors,
+    )
+
+    return (
+        gguf.READER,
+        keras.ARCHIVE,
+        binary_vectors.NUMPY,
+        vocabulary_files.READER,
+        REFUSED,
+        tflite.READER,
+        binary_vectors.FASTTEXT,
+        sentencepiece.READER,
+        onnx.READER,
+        binary_vectors.WORD2VEC,
+        JSON,
+        word_vectors.READER,
+        word_list.RANKS,
+        word_list.READER,
+    )
 
 
 def find(source: Source) -> Reader:
     """Return the reader of a file."""
-    readers = (GRAPH_FILE, *READERS, OTHER_GRAPH)
-    return next(reader for reader in readers if reader.recognise(source) is None)
+    in_order = (GRAPH_FILE, *readers(), OTHER_GRAPH)
+    return next(reader for reader in in_order if reader.recognise(source) is None)
 
 
 def read(model: str | Path) -> tuple[Path, Findings]:
@@ -225,7 +224,7 @@ def read(model: str | Path) -> tuple[Path, Findings]:
         except UnknownFormat as error:
             if reader is GRAPH_FILE:
                 raise
-            answers = ((other.format, other.recognise(source)) for other in READERS)
+            answers = ((other.format, other.recognise(source)) for other in readers())
             reasons = (f"{format_}: {reason}" for format_, reason in answers if reason is not None)
             raise UnknownFormat(error.what, (*error.tried, *reasons)) from error
         return source.file, replace(result, format=result.format or reader.format)
@@ -309,7 +308,7 @@ def _read_in_folder(path: Path) -> Findings:
         raise UnknownFormat("symbolic links are not followed")
     source = Source.open(path)
     refuse_pointer(source.head)
-    reader = next((reader for reader in READERS if reader.recognise(source) is None), None)
+    reader = next((reader for reader in readers() if reader.recognise(source) is None), None)
     if reader is REFUSED:
         raise UnknownFormat(str(refusal(source)))
     # SentencePiece writes its pieces to a .model, and again with scores to a .vocab
