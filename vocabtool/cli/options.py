@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
@@ -22,6 +22,7 @@ from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
 
 Decorator = Callable[[Any], Any]
+type_hints: Final = cache(get_type_hints)  # of a dataclass with thirty options, once
 
 RULES: Final = ", ".join(RULE_NAMES)
 MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
@@ -58,7 +59,7 @@ def options_for(kind: type, *names: str) -> list[Decorator]:
 
 def option_of(kind: type, name: str) -> Decorator:
     """Return the option of the command line for an option of a dataclass, which describes it."""
-    about, hint = options_of(kind)[name], get_type_hints(kind)[name]
+    about, hint = options_of(kind)[name], type_hints(kind)[name]
     default = next(field.default for field in fields(kind) if field.name == name)
     dashed, members = name.replace("_", "-"), get_args(hint)
     if about.repeated:
