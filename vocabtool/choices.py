@@ -46,9 +46,8 @@ def option(default: Any, text: str, **more: Any) -> Any:
 
 def options_of(kind: type) -> dict[str, Option]:
     """Return the options among the fields of a dataclass."""
-    return {
-        each.name: each.metadata["option"] for each in fields(kind) if "option" in each.metadata
-    }
+    described = (item for item in fields(kind) if "option" in item.metadata)
+    return {item.name: item.metadata["option"] for item in described}
 
 
 def choices_in(hint: Any) -> tuple[str, ...]:

@@ -269,10 +269,10 @@ def embed(
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             if ray is None:
-                made = make_maker().write(Stream.of(read_slabs(log)), on_slab)
+                new_shards = make_maker().write(Stream.of(read_slabs(log)), on_slab)
             else:
-                made = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
-            shards |= {shard.number: shard for shard in made}
+                new_shards = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
+            shards |= {shard.number: shard for shard in new_shards}
             if changed := changes(watched, facts_of(file.name for file in watched)):
                 raise VocabtoolError(
                     f"{folder.path}: the run is not finished, because an input changed while it "

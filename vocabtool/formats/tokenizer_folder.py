@@ -109,10 +109,10 @@ class FolderTokenizer:
                 vocabulary, unknown=unknown, notes=(*vocabulary.notes, note)
             )
         else:
-            made = hf_tokenizer.vocabulary(self.document, self.file)
-            same_ids = np.array_equal(made.id_array(), vocabulary.id_array())
-            if made.stored != vocabulary.stored or not same_ids:
-                vocabulary = made
+            described = hf_tokenizer.vocabulary(self.document, self.file)
+            same_ids = np.array_equal(described.id_array(), vocabulary.id_array())
+            if described.stored != vocabulary.stored or not same_ids:
+                vocabulary = described
         used = ", ".join(self.settings)
         note = f"{USED} {self.file} with {used}" if used else f"{USED} {self.file}"
         if self.left_alone:

@@ -191,8 +191,8 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
         return int(documents), ValueCounts(tuple(frequent), distinct)
 
     def column(self, name: str) -> FieldColumn:
-        kept = self._columns
-        if name not in kept:
+        columns = self._columns
+        if name not in columns:
             statement = ROWS_OF_VALUES.format(column(self.fields, name))
             groups = self.commit.database.fetch(statement, (self.rows,))
             codes = np.full(self.rows, -1, np.int32)
@@ -202,10 +202,11 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
                     codes[np.fromstring(numbers, np.int64, sep=",")] = place
             values = FieldColumn.of(codes, [value for value, *_ in groups], self.fields[name])
             # Another thread may still read the old dictionary, so it is replaced, never changed.
-            if values.size + sum(other.size for other in kept.values()) > KEPT_BYTES:
-                kept = {}
-            self._columns = kept = {**kept, name: values}
-        return kept[name]
+            if values.size + sum(other.size for other in columns.values()) > KEPT_BYTES:
+                columns = {}
+            columns = {**columns, name: values}
+            self._columns = columns
+        return columns[name]
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
         return self.column(name).codes[rows].astype(np.int64)

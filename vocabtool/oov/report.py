@@ -292,9 +292,10 @@ class OovReport(TableResult):
         For a subword model, rows for all split words come first, expensive words first, then rows
         for random strings.
 
-        Columns: ``word`` (large_string), null for a word that is not UTF-8, and ``bytes``
-        (large_binary), null for all other words; and attributes of :class:`CountedWord`, of which
-        ``parts`` is a text. Bytes in these that are not UTF-8 are escaped.
+        A word that is UTF-8 is in the column ``word`` (large_string), any other word in the column
+        ``bytes`` (large_binary). The other of the two columns is null. The further columns are
+        attributes of :class:`CountedWord`. In them, ``parts`` is one text, and bytes that are not
+        UTF-8 are escaped.
         """
         return as_texts(self.table(), "word")
 

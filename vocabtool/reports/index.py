@@ -80,8 +80,8 @@ def _index_facts(
         if new >= RATED:
             done += f"; {new / max(report.seconds, 1e-9):,.0f} a second"
         if report.encoded < new and index.can_encode:
-            kept = plural(new - report.encoded, "vector")
-            done += f"; {plural(report.encoded, 'text')} encoded, {kept} kept or given"
+            others = plural(new - report.encoded, "vector")
+            done += f"; {plural(report.encoded, 'text')} encoded, {others} kept or given"
         yield "done now", done
     elif report.resumed:
         yield "done now", "nothing: the files did not change since they were indexed"

@@ -361,7 +361,7 @@ def render_text(report: Report, width: int) -> Iterator[str]:
 
 
 def render_rows(report: Report) -> Iterator[str]:
-    """Yield complete lists, or sections if there are none. Tabs separate the cells of tables."""
+    """Yield the complete lists of a report, or its sections if it has no lists, with tabs."""
     lists = [Section(table=table) for table in report.lists()]
     return _render(lists or report.sections(), _tab_separated_table)
 
