@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.builders.small_indexes import add, scored
+from tests.conftest import ROOT
 from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, OtherModel
 from vocabtool.index.model_files import read_vocabulary, write_vocabulary
@@ -87,6 +90,11 @@ def test_a_moved_model_still_searches(
     assert [word.known for word in words] == [True, False, True]
     assert add(moved, [Document("new", "twice")]) == 1
     assert moved.verify(model=True).documents == len(moved)
+    code = "import sys; from vocabtool.cli.main import cli; cli(standalone_mode=False)"
+    code += "; print(*sys.modules)"
+    command = [sys.executable, "-c", code, "search", str(index.path), "twice naïve"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "pandas" not in done.stdout.split()  # half of the time of a first search
     many = [f"{word} {number}" for number in range(1_500) for word in HARD[:2]]  # in a dictionary
     assert moved.encoder.encode(many).tolist() == [*wanted[:2].tolist()] * 1_500
 

@@ -33,6 +33,7 @@ from vocabtool.tokenization.text_arrays import (
     map_unless_ascii,
     quote,
     starts_of,
+    string_array,
 )
 from vocabtool.vocabulary import decode, encode
 
@@ -69,7 +70,7 @@ class RegexReplace(ChangeStep):
         """Whether texts may be split at ASCII whitespace before the step is applied."""
         if not _matches_whitespace_apart(self.pattern):
             return False
-        blanks = pa.array([chr(byte) for byte in WHITESPACE])
+        blanks = string_array(chr(byte) for byte in WHITESPACE)
         if "+" in self.pattern:  # a run may contain blanks: they must not match
             deleted = pc.replace_substring_regex(blanks, pattern=self.pattern, replacement="")
             return bool(deleted.equals(blanks))

@@ -62,7 +62,8 @@ class TokenCodes(NamedTuple):
     @classmethod
     def encode(cls, tokens: Tokens) -> TokenCodes:
         encoded = tokens.values.view(pa.binary()).dictionary_encode()
-        return cls(encoded.indices.to_numpy(), tokens.offsets, encoded.dictionary.view(pa.string()))
+        codes = np.frombuffer(encoded.indices.buffers()[1], np.int32, len(encoded))
+        return cls(codes, tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
         """Combine the tokens of chunks (``self``) into the tokens of texts.
@@ -82,8 +83,17 @@ class TokenCodes(NamedTuple):
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array; ``bytes`` may be invalid UTF-8."""
-    return pa.array(list(map(text_bytes, texts)), pa.binary()).view(pa.string())
+    """Return texts as an Arrow ``string`` array; ``bytes`` may be invalid UTF-8.
+
+    Raises ``ValueError`` for more than 2 GB of texts.
+    """
+    items = list(map(text_bytes, texts))
+    starts = starts_of(list(map(len, items)))
+    if starts[-1] >= 1 << 31:
+        raise ValueError(f"texts have {starts[-1]:,} bytes; pass at most {(1 << 31) - 1:,} at once")
+    # `pa.array` and `to_numpy` load pandas, which takes half of the time of a first search.
+    buffers = pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(b"".join(items))
+    return pa.StringArray.from_buffers(len(items), *buffers)
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
@@ -138,8 +148,7 @@ def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
-    filled: NDArray[np.bool_] = pc.binary_length(values).to_numpy(zero_copy_only=False) > 0
-    return filled
+    return np.diff(text_bounds(values)) > 0 if len(values) else np.zeros(0, np.bool_)
 
 
 def map_unless_ascii(
@@ -154,8 +163,8 @@ def map_unless_ascii(
     if not count:
         return change_ascii(values)
     encoded = values.filter(hard).view(pa.binary()).dictionary_encode()
-    results = pa.array(map(change, encoded.dictionary.to_pylist()), pa.binary())
-    changed = results.take(encoded.indices).view(pa.string())
+    results = string_array(map(change, encoded.dictionary.to_pylist()))
+    changed = results.take(encoded.indices)
     if count == len(values):
         return changed
     binary = change_ascii(values).view(pa.binary())
@@ -164,8 +173,10 @@ def map_unless_ascii(
 
 def list_offsets(lists: pa.ListArray) -> Integers:
     """Return the offsets of a list array without nulls, shifted to begin at 0: shape (n + 1,)."""
-    offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-    shifted: Integers = offsets - (offsets[0] if len(offsets) else 0)
+    if not len(lists):
+        return np.zeros(1, np.int64)
+    bounds = np.frombuffer(lists.buffers()[1], np.int32)[lists.offset :][: len(lists) + 1]
+    shifted: Integers = bounds.astype(np.int64) - bounds[0]
     return shifted
 
 
