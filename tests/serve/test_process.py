@@ -17,6 +17,8 @@ import pytest
 from tests.builders.served import Served, begin, serve_process, until
 from tests.builders.small_indexes import made, vector
 from tests.cli.running import run
+from vocabtool.errors import NotFound
+from vocabtool.serve import application
 
 SEARCH = "/v1/indexes/index/search"
 
@@ -144,3 +146,19 @@ def test_one_server_writes(folder: Path) -> None:
         assert run("verify", folder).returncode == 0
     with serve_process(folder, "--writable") as served:
         served.until_ready()
+
+
+def test_rights_that_writing_needs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the files that a write changes, and not to others beside them, which may be many."""
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "1.png").touch()
+    started = list[object]()
+    monkeypatch.setattr(application, "print_logs", lambda _: None)
+    monkeypatch.setattr(application, "serve", lambda *given: started.append(given))
+    options = application.ServeOptions(indexes={"index": folder}, writable=True)
+    monkeypatch.setattr(os, "access", lambda path, _: "pictures" not in str(path))
+    application.run(options)
+    monkeypatch.setattr(os, "access", lambda path, _: "index.db" not in str(path))
+    with pytest.raises(NotFound, match=r"index\.db: this process may not write here"):
+        application.run(options)
+    assert len(started) == 1

@@ -1,9 +1,7 @@
 """What the stores of all frameworks share: changes, metadata as fields, filters as conditions.
 
-All metadata are stored as JSON in the field ``_metadata``, so they come back exactly, and every
-framework can read what another framework has written. For filters, values are stored in fields too.
-
-The module of a framework reads the framework's filters. It writes them as conditions (see
+Metadata come back exactly, and every framework can read what another framework has written. The
+module of a framework reads the framework's filters, and writes them as conditions (see
 ``search/conditions.py``) with :func:`compare` and :func:`join`. In a filter, a missing field equals
 ``None`` and no other value. A missing field satisfies ``!=`` and ``not in``, but no other operator.
 """
@@ -135,14 +133,10 @@ def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
-    """Return the metadata of a hit, with a dictionary that says why the document was found.
+    """Return the metadata of a hit, and under the key ``_vocabtool`` why the document was found.
 
-    The dictionary is under the key ``_vocabtool``. Its keys:
-
-    - ``score``, ``tier``, ``similarity``, ``bm25`` and other attributes of :class:`Hit`.
-    - ``unknown_words``: the words of the query that the model does not know.
-    - ``notes`` of :class:`Hits`.
-    - ``explanation``, if the search had ``explain=True``.
+    That is a dictionary with ``score``, ``explanation`` and the other attributes of :class:`Hit`,
+    ``notes`` of :class:`Hits`, and ``unknown_words``: those that the model does not know.
     """
     facts = hit.to_dict()
     for name in ("id", "text", "fields"):
@@ -159,15 +153,15 @@ def _columns(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[st
             continue
         if isinstance(value, Mapping):
             yield from _columns(value, f"{name}.")
-        elif all(map(_fits, value if isinstance(value, list) else [value])):
+            continue
+        items = value if isinstance(value, list) else [value]
+        if all(
+            isinstance(item, str)
+            or (isinstance(item, float) and math.isfinite(item))
+            or (isinstance(item, int) and LEAST <= item <= MOST)
+            for item in items
+        ):
             yield field_of(name), value
-
-
-def _fits(value: object) -> bool:
-    """Return whether a field can store a value, alone or in a list, exactly."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, str) or (isinstance(value, int) and LEAST <= value <= MOST)
 
 
 NEVER: Final = "id is null"  # every document has an id
@@ -244,7 +238,7 @@ def check_depth(depth: int, given: object) -> None:
 
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
     """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
-    if not isinstance(operator, str) or operator not in allowed:
+    if operator not in allowed:
         raise invalid(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
 
 

@@ -82,13 +82,11 @@ class VocabtoolDocumentStore:
             raise ValueError(f"{self.path}: vectors of {size} numbers, but embedding_dim is {dim}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary from which :meth:`from_dict` makes a store over the same index."""
         arguments = {field.name: getattr(self, field.name) for field in fields(self)}
         return default_to_dict(self, **arguments)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
-        """Make a store from a dictionary that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @property
@@ -98,7 +96,6 @@ class VocabtoolDocumentStore:
         return self._index
 
     def count_documents(self) -> int:
-        """Return the number of documents."""
         return len(self.index)
 
     def filter_documents(self, filters: Filters | None = None) -> list[Document]:

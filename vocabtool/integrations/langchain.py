@@ -115,26 +115,23 @@ class VocabtoolVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
-    def add_texts(
+    def add_texts(  # type: ignore[override] # refuses other arguments
         self,
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: list[str] | None = None,
-        **others: Any,
+        batch_size: int | None = None,
     ) -> list[str]:
         """Add texts in one commit; return their ids.
 
         - ``metadatas``: see :func:`~vocabtool.integrations.adapter.document_of`.
         - ``ids``: a document that has one of these ids is replaced. Default: random ids.
-        - ``others``: only ``batch_size``, which is ignored.
+        - ``batch_size``: is ignored.
 
         Raises :class:`VocabtoolError` if JSON would change metadata, ``ValueError`` if the lists
         differ in length, and the errors of :meth:`vocabtool.Writer.add`.
         """
-        unknown = others.keys() - {"batch_size"}
-        if unknown:
-            raise TypeError(f"add_texts has no argument {min(unknown)!r}")
         texts = [*texts]
         metadatas = [{}] * len(texts) if metadatas is None else metadatas
         names: Sequence[str | None] = [None] * len(texts) if ids is None else ids
@@ -159,7 +156,7 @@ class VocabtoolVectorStore(VectorStore):
             for row in self.index.get_many(ids).values()
         ]
 
-    def delete(self, ids: list[str] | None = None, *, filter: Filter = None, **others: Any) -> bool:  # noqa: A002 - as in LangChain
+    def delete(self, ids: list[str] | None = None, *, filter: Filter = None) -> bool:  # type: ignore[override] # noqa: A002 - as in LangChain
         """Delete documents in one commit. Unknown ids are ignored.
 
         ``filter``: delete the documents that match this filter; ``{}`` matches all. If both ``ids``
@@ -167,8 +164,6 @@ class VocabtoolVectorStore(VectorStore):
 
         Raises ``ValueError`` if both are given, and :class:`InvalidCondition` for a wrong filter.
         """
-        if others:
-            raise TypeError(f"delete has no argument {min(others)!r}")
         where = condition(filter)
         if where is None and ids is None:
             ids = []
@@ -216,12 +211,9 @@ class VocabtoolRetriever(VectorStoreRetriever):
     """The hybrid search of an index as a retriever.
 
     - ``index``, ``embedding``: as in :class:`VocabtoolVectorStore`.
-    - ``k``, ``filter``, ``search_kwargs``: the arguments of every search. Arguments of ``invoke``
-      replace them.
+    - ``k``, ``filter``, ``search_kwargs``: the arguments of every search, which has
+      ``explain=True``. Arguments of ``invoke`` replace them.
     - ``others``: the other arguments of ``VectorStoreRetriever``.
-
-    The metadata of each document have the key ``_vocabtool``, see
-    :func:`~vocabtool.integrations.adapter.why_found`.
     """
 
     # A misspelt filter must not be ignored: it may say what a user is allowed to see.

@@ -50,9 +50,7 @@ class VocabtoolEmbedding(BaseEmbedding):
     """The vectors of an encoder, as an embedding of LlamaIndex.
 
     - ``model_name``: a model as in :func:`vocabtool.open_encoder`, for example ``index.encoder``.
-    - ``options``: other arguments of :func:`vocabtool.open_encoder`.
-
-    Raises the errors of :func:`vocabtool.open_encoder`.
+    - ``options``: other arguments of :func:`vocabtool.open_encoder`, whose errors are raised.
     """
 
     options: dict[str, Any] = Field(default_factory=dict)
@@ -111,7 +109,6 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
 
     @property
     def client(self) -> Index:
-        """The index."""
         return self._index
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
@@ -149,7 +146,6 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             adapter.delete(self._index, where=self._where(filters, {ID: node_ids}))
 
     def clear(self) -> None:
-        """Delete all nodes."""
         adapter.delete(self._index, where=adapter.ALWAYS)
 
     def get_nodes(
@@ -193,13 +189,11 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             ids = None
         where = self._where(query.filters, {ID: ids, REF: query.doc_ids})
         hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
-        nodes = []
-        for hit in hits:
-            node = _node_of(hit)
+        nodes = [*map(_node_of, hits)]
+        for node, hit in zip(nodes, hits, strict=True):
             node.metadata = adapter.why_found(hits, hit)
             node.excluded_llm_metadata_keys.append(EXPLAINED)
             node.excluded_embed_metadata_keys.append(EXPLAINED)
-            nodes.append(node)
         ids, scores = [hit.id for hit in hits], [hit.score for hit in hits]
         return types.VectorStoreQueryResult(nodes=nodes, similarities=scores, ids=ids)
 

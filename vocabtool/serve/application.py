@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -156,7 +157,9 @@ def run(options: ServeOptions) -> None:
     with ExitStack() as locks:
         for folder in options.indexes.values() if options.writable else ():
             if isinstance(folder, Path):
-                for path in (folder, *folder.rglob("*")):
+                # What a write changes: its lock, and the files of a generation.
+                changed = map(folder.glob, (".lock", "generation-*", "generation-*/*"))
+                for path in (folder, *chain.from_iterable(changed)):
                     if path.exists() and not os.access(path, os.W_OK):
                         raise NotFound(f"{path}: {NOT_WRITABLE}")
                 locks.enter_context(lock_folder(folder, name=SERVER_LOCK, busy=SERVED))
