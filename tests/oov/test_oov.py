@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders.word_piece import tokenizer_of
-from tests.cli.running import environment
+from tests.cli.running import environment, run
 from tests.some_reports import Texts, judged, lines
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
@@ -138,6 +139,25 @@ def test_notes(tmp_path: Path) -> None:
     assert any(note in told for told in counting.report().notes)
     counting.count([string_array([b"unknown words"] * oov.FEW)])
     assert oov.MOSTLY_UNKNOWN in counting.report().notes
+
+
+@pytest.mark.parametrize("name", ["texts.txt", "texts.jsonl"])
+def test_a_text_that_is_too_long(name: str, tmp_path: Path) -> None:
+    """A text of 8 MiB is counted; a longer one is an invalid row, because its words fill memory."""
+    texts = ["a " * (1 << 22), "b " * (1 << 22) + "b", "c"]
+    lines = texts if name.endswith(".txt") else [f'"{text}"' for text in texts]
+    (tmp_path / name).write_text("\n".join(lines))
+    (tmp_path / "list.txt").write_text("a\n")
+    command = ("oov", "list.txt", name, "--rule", "lower", "--format", "json")
+    done = run(*command, cwd=tmp_path)
+    assert done.returncode == 3
+    told = (
+        f"{name}:2: a text of 8,388,609 bytes (allowed: 8,388,608; cut it into several documents)"
+    )
+    assert told in done.stderr.decode()
+    done = run(*command, "--on-error", "skip", cwd=tmp_path)
+    assert json.loads(done.stdout)["tokens"]["all"] == (1 << 22) + 1
+    assert told in done.stderr.decode()
 
 
 MILLIONS = """

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.documents import headings, pieces, row_files, tables
@@ -81,6 +82,9 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),
     "docx": partial(pieces.read_pieces, mark=headings.docx),
 }
+MAX_DOCUMENT_BYTES: Final = (
+    8 << 20
+)  # of text; to cut more into words takes up to 50 times its bytes
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 
 
@@ -122,7 +126,8 @@ def batches(
     Raises:
 
     - :class:`InvalidFile` for damaged files, invalid rows and repeated ids. For rows and ids, the
-      message contains the file and the line.
+      message contains the file and the line. A text of more than ``MAX_DOCUMENT_BYTES`` is an
+      invalid row, unless it is split into pieces.
     - :class:`NotFound`
     - :class:`UnsupportedFormat`
     """
@@ -225,10 +230,20 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
         for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
+            if batch.texts.nbytes > MAX_DOCUMENT_BYTES:
+                batch = _without_long_texts(batch, request)
             out = min(request.left, len(batch))
             request.left -= out
             if out < len(batch):
                 yield batch.part(out, len(batch)) if out else batch
+
+
+def _without_long_texts(batch: Batch, request: Request) -> Batch:
+    lengths = pc.binary_length(batch.texts).to_numpy()
+    for row in np.flatnonzero(lengths > MAX_DOCUMENT_BYTES).tolist():
+        what = f"a text of {lengths[row]:,} bytes (allowed: {MAX_DOCUMENT_BYTES:,}"
+        request.refuse(int(batch.numbers[row]), f"{what}; cut it into several documents)")
+    return batch.only(lengths <= MAX_DOCUMENT_BYTES)
 
 
 # ---- repeated ids
