@@ -229,9 +229,10 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
             raise InvalidFile(
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
-        for batch in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
-            if batch.texts.nbytes > MAX_DOCUMENT_BYTES:
-                batch = _without_long_texts(batch, request)
+        for read in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
+            batch = read
+            if read.texts.nbytes > MAX_DOCUMENT_BYTES:
+                batch = _without_long_texts(read, request)
             out = min(request.left, len(batch))
             request.left -= out
             if out < len(batch):
