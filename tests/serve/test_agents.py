@@ -166,6 +166,8 @@ def test_tools_are_described(agent: Agent) -> None:
         {"query": "does Redis lose power", "k": 3},
         {"query": "memory", "fusion": "dense", "k": 2},
         {"query": "power", "where": "lang = 'de' or year < 2021"},
+        {"query": "power", "sort": ["year:desc"], "group_by": "lang", "facets": ["lang"]},
+        {"query": "power -memory", "literal": True, "guarantee": False, "a": 0.9, "depth": 3},
     ],
 )
 def test_search(agent: Agent, notes: Index, asked: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -48,8 +48,8 @@ from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import find_similar, search
-from vocabtool.search.settings import Calibration, SearchArguments, Settings
-from vocabtool.system.arguments import check_arguments
+from vocabtool.search.settings import Calibration, Search, Searches, Settings
+from vocabtool.system.arguments import check_arguments, takes
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.words import GivenWords
 
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
     Store: TypeAlias = FolderStore | PostgresStore
 
-OPTIONS: Final = tuple(field.name for field in fields(Settings))
 CALIBRATED_FROM: Final = 1_000  # documents
 TRIES: Final = 5  # to read documents that others delete meanwhile
 NO_VECTORS: Final = (
@@ -600,14 +599,8 @@ class Index:
             self.refresh()
             return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 
-    @check_arguments
-    def search(
-        self,
-        text: str | None = None,
-        *,
-        vector: NDArray[Any] | Sequence[float] | str | Path | None = None,
-        **options: Unpack[SearchArguments],
-    ) -> Hits:
+    @takes(Search)
+    def search(self, request: Search) -> Hits:
         """Return the best documents for a query.
 
         - ``text``: the query. Its operators are described in ``search/query.py``. Without
@@ -615,16 +608,17 @@ class Index:
           satisfy ``where`` are listed, by default in the order of their ids.
         - ``vector``: your own vector of the query, shape (dim,) or (1, dim); or the path of a .npy
           or Parquet file that contains it. ``queries.npy#3`` means row 3, counted from 0.
-        - ``options``: fields of :class:`~vocabtool.search.settings.Settings`, such as ``k=5``,
-          ``where="year >= 2020"``, ``sort="year:desc"``, ``facets="lang,year"`` or
+        - The other arguments are the options of :class:`~vocabtool.search.settings.Settings`, such
+          as ``k=5``, ``where="year >= 2020"``, ``sort="year:desc"``, ``facets="lang,year"`` or
           ``fusion="rrf"``.
 
         Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
         unknown arguments.
         """
         dim = self._snapshot.manifest.configuration.dim
-        is_list = text is None and vector is None
-        if is_list and not any(options.get(name) for name in ("where", "sort", "facets")):
+        vector = request.vector
+        is_list = request.text is None and vector is None
+        if is_list and not (request.where or request.sort or request.facets):
             raise ValueError(
                 "search needs a text, a vector, 'where', 'sort' or 'facets'; got none of them"
             )
@@ -634,26 +628,22 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        return self._read(lambda snapshot: self._search(snapshot, [text], vector, 1, options))[0]
+        return self._read(
+            lambda snapshot: self._search(snapshot, [request.text], vector, 1, request)
+        )[0]
 
-    @check_arguments
-    def search_many(
-        self,
-        texts: Sequence[str],
-        *,
-        vectors: NDArray[Any] | Sequence[Any] | None = None,
-        threads: int | None = None,
-        **options: Unpack[SearchArguments],
-    ) -> list[Hits]:
+    @takes(Searches)
+    def search_many(self, request: Searches) -> list[Hits]:
         """Return the result of :meth:`search` for each of several queries, in their order.
 
         The queries are encoded together and searched in ``threads`` threads (default: one for each
         core), all in the same commit. Raises the errors of :meth:`search`, and ``ValueError`` if
         ``texts`` is a single string.
         """
-        if isinstance(texts, str):
+        if isinstance(request.texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
-        return self._read(lambda snapshot: self._search(snapshot, texts, vectors, threads, options))
+        texts, vectors, threads = request.texts, request.vectors, request.threads
+        return self._read(lambda snapshot: self._search(snapshot, texts, vectors, threads, request))
 
     def _search(
         self,
@@ -661,18 +651,13 @@ class Index:
         texts: Sequence[str | None],
         given: NDArray[Any] | Sequence[Any] | None,
         threads: int | None,
-        options: SearchArguments,
+        settings: Settings,
     ) -> list[Hits]:
-        for name in options:
-            if name not in OPTIONS:
-                there = ", ".join(("vector", *OPTIONS))
-                raise TypeError(f"search has no argument {name!r}; its arguments are {there}")
         began = perf_counter()
         manifest = snapshot.manifest
         configuration = manifest.configuration
-        if options.get("a") is None and manifest.calibration is not None:
-            options = {**options, "a": manifest.calibration.a}
-        settings = Settings(**options)
+        if settings.a is None and manifest.calibration is not None:
+            settings = replace(settings, a=manifest.calibration.a)
         encoded_vectors: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg

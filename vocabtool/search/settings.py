@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypedDict
+from typing import Any, Final, Protocol
+
+from numpy.typing import NDArray
 
 from vocabtool.choices import RERANK_DEPTH, Fusion, Phrases, list_options, option
 from vocabtool.system.arguments import check_options
@@ -32,27 +34,6 @@ class Reranker(Protocol):
 
         ``texts``: at least one. The result may be anything that ``numpy.asarray`` accepts.
         """
-
-
-class SearchArguments(TypedDict, total=False):
-    """The fields of :class:`Settings` as keyword arguments."""
-
-    k: int
-    where: str | None
-    explain: bool
-    sort: str | Sequence[str]
-    facets: str | Sequence[str]
-    offset: int
-    group_by: str | None
-    fusion: Fusion
-    a: float | None
-    depth: int | None
-    guarantee: bool
-    identifier: str | None
-    phrases: Phrases
-    literal: bool
-    rerank: str | Path | Reranker | None
-    rerank_depth: int
 
 
 @list_options
@@ -170,6 +151,23 @@ class Settings:
         if self.depth is not None:
             return self.depth
         return max(documents, 1) if documents <= MAX_SMALL else DEPTH
+
+
+@dataclass(frozen=True, slots=True)
+class Search(Settings):
+    """The arguments of :meth:`Index.search`."""
+
+    text: str | None = None
+    vector: NDArray[Any] | Sequence[float] | str | Path | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Searches(Settings):
+    """The arguments of :meth:`Index.search_many`."""
+
+    texts: Sequence[str]
+    vectors: NDArray[Any] | Sequence[Any] | None = field(default=None, kw_only=True)
+    threads: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, replace
-from inspect import cleandoc
+from inspect import Parameter, cleandoc, signature
 from math import isfinite
 from typing import Annotated, Any, Final, NoReturn
 
@@ -41,17 +41,13 @@ from pydantic import AnyUrl, Field, ValidationError
 from starlette.routing import Route
 
 import vocabtool
-from vocabtool.choices import Fusion
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import MAX_ID_BYTES
 from vocabtool.index.index import Index
 from vocabtool.keywords.cutter import text_in_utf8
-from vocabtool.reports.hits import extract, fields_outside
-from vocabtool.search.conditions import MAX_CHARACTERS
+from vocabtool.reports.hits import extract, fields_outside, value_counts
 from vocabtool.search.hits import Hit, Hits
-from vocabtool.search.settings import Settings
 from vocabtool.serve.answers import (
-    MAX_DEPTH,
     MAX_NAME,
     MAX_QUERY,
     MAX_TEXT,
@@ -69,7 +65,7 @@ from vocabtool.serve.reads import (
     SearchAnswer,
     WordsAnswer,
     facts_of,
-    option_field,
+    request_fields,
     words_of,
 )
 from vocabtool.system.messages import plural, tell
@@ -80,7 +76,6 @@ MAX_FIELDS: Final = 20  # of a document, or of an index
 MAX_VALUE: Final = 160  # characters of a value
 SPLIT: Final = 3  # pieces of a word that is called split
 PATH: Final = "/mcp"
-DEFAULT: Final = Settings()
 
 INSTRUCTIONS: Final = """Search the user's documents. Begin with `list_indexes` if you do not know
 what there is. `search` returns excerpts; `get_document` reads on. Words that the embedding model
@@ -246,13 +241,10 @@ class AgentServer(MCPServer[None]):
             ),
         ],
         index: Name = "",
-        k: Annotated[int, option_field("k", le=50)] = DEFAULT.k,
-        offset: Annotated[int, option_field("offset", le=MAX_DEPTH)] = DEFAULT.offset,
-        where: Annotated[str, option_field("where", max_length=MAX_CHARACTERS)] = "",
-        fusion: Annotated[Fusion, option_field("fusion")] = DEFAULT.fusion,
         characters: Annotated[
             int, Field(ge=40, le=2_000, description="Length of each excerpt.")
         ] = 300,
+        **options: Any,
     ) -> Annotated[CallToolResult, SearchAnswer]:
         """Find the documents that answer a query best, by meaning and by words.
 
@@ -260,22 +252,17 @@ class AgentServer(MCPServer[None]):
         the embedding model knows them, and how many documents contain them. Read more of a document
         with get_document. k times characters may be at most 40,000.
         """
+        k, offset = options["k"], options["offset"]
         if k * characters > MAX_RESULT_CHARACTERS:
             what = f"k {k} times characters {characters} is more than {MAX_RESULT_CHARACTERS:,}"
             raise ValueError(f"{what}; pass a smaller k, and get more hits with offset")
-        if where:
-            check_condition(where)
+        options["where"] = options["where"] or None  # agents send empty texts
+        if options["where"] is not None:
+            check_condition(options["where"])
         name, opened = await self._open(index)
 
         def run() -> CallToolResult:
-            hits = opened.search(
-                query or None,
-                k=k,
-                offset=offset,
-                where=where or None,
-                fusion=fusion,
-                explain=bool(query),
-            )
+            hits = opened.search(query or None, explain=bool(query), **options)
             note_search(hits)
             excerpts = []  # each with the place of its beginning in the text
             for hit in hits:
@@ -288,6 +275,10 @@ class AgentServer(MCPServer[None]):
                 hits,
                 hits=tuple(hit for hit, _ in excerpts),
                 query=replace(hits.query, words=hits.query.words[:MAX_WORDS]),
+                facets={
+                    field: tuple(replace(count, value=_cut(count.value)) for count in counts)
+                    for field, counts in hits.facets.items()
+                },
             )
             answer = {**short.to_dict(), "index": name, "commit": opened.manifest.commit}
             return _result(answer, "\n".join(lines))
@@ -365,6 +356,18 @@ class AgentServer(MCPServer[None]):
         return _result({"indexes": answers})
 
 
+# The options of a search are arguments of its tool. All hits are explained, to choose excerpts.
+_OWN: Final = signature(AgentServer.search, eval_str=True)
+_OPTIONS: Final = [
+    Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=default)
+    for name, (hint, default) in request_fields(k={"le": 50}).items()
+    if name != "explain"
+]
+vars(AgentServer)["search"].__signature__ = _OWN.replace(
+    parameters=[*[*_OWN.parameters.values()][:-1], *_OPTIONS]
+)
+
+
 def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
     """Return the answer to a request that cannot be read, or whose method has a long name.
 
@@ -418,6 +421,8 @@ def _lines_of(
         yield f"unknown to the model: {', '.join(unknown)}"
     if absent:
         yield f"in no document: {', '.join(absent)}"
+    for field, counts in hits.facets.items():
+        yield f"{field}: {value_counts(counts)}"
     for suggestion in hits.suggestions:
         yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
     yield from (f"note: {note}" for note in hits.notes)

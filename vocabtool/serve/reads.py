@@ -87,19 +87,17 @@ LIMITS: Final[dict[str, dict[str, int]]] = {  # of a server, besides those of th
 }
 
 
-def option_field(name: str, **limits: Any) -> Any:
-    """Return the description and the limits of an option of a search, for pydantic."""
-    about = options_of(Settings)[name]
-    limits = {"ge": about.least, "le": about.most, **limits}
-    return Field(description=about.full_help, **limits)
+def request_fields(**limits: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a search that a request may have, for pydantic.
 
-
-def request_fields() -> dict[str, Any]:
-    """Return the options of a search that a request may have, for pydantic."""
+    ``limits``: of some options, in the place of ``LIMITS``.
+    """
     default, members = Settings(), dict[str, Any]()
     for name, hint in get_type_hints(Settings).items():
         value: Any = getattr(default, name)
-        about = option_field(name, **LIMITS.get(name, {}))
+        option = options_of(Settings)[name]
+        range_ = {"ge": option.least, "le": option.most, **{**LIMITS, **limits}.get(name, {})}
+        about = Field(description=option.full_help, **range_)
         if value == ():
             members[name] = (Annotated[Names, about], [])
         elif name not in NOT_SERVED:

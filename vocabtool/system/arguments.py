@@ -14,6 +14,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import (
     Any,
+    Concatenate,
     Final,
     Literal,
     ParamSpec,
@@ -30,6 +31,8 @@ from vocabtool.choices import choices_in, options_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
 Allowed = tuple[tuple[type, ...], str]  # the types of an argument, and their names in a message
 Types = Mapping[str, Allowed | None]  # of the arguments, in their order; None is not checked
 
@@ -72,6 +75,33 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def takes(
+    kind: Callable[P, T],
+) -> Callable[[Callable[[S, T], R]], Callable[Concatenate[S, P], R]]:
+    """Give a method the fields of a dataclass as arguments. The method itself gets the dataclass.
+
+    Editors complete the fields as keywords of the method, and mypy checks them. Raises
+    ``TypeError`` for an unknown keyword.
+    """
+
+    def decorate(method: Callable[[S, T], R]) -> Callable[Concatenate[S, P], R]:
+        own, of_kind = signature(method), signature(kind).parameters
+        it, _ = own.parameters.values()
+
+        @wraps(method)
+        def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name not in of_kind:
+                    what = f"{method.__name__} has no argument {name!r}; its arguments are "
+                    raise TypeError(what + ", ".join(of_kind))
+            return method(self, kind(*args, **kwargs))
+
+        call.__signature__ = own.replace(parameters=[it, *of_kind.values()])  # type: ignore[attr-defined] # of help()
+        return call
+
+    return decorate
 
 
 def check_options(record: Any) -> None:
