@@ -10,7 +10,6 @@ import io
 import logging
 import re
 import tomllib
-from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
-# Tags of a file, or strings of a notebook: they need up to 3 µs, and much more memory than bytes.
-MAX_TAGS: Final = 1 << 20
+# Of HTML, each needs up to 3 µs; of a notebook or DOCX, twice as many strings or tags and attributes.
+MAX_TAGS: Final = 1 << 19
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_MARKDOWN: Final = 8 << 20  # characters; its parser needs 0.1 µs for each
 MAX_PAGES: Final = 20_000  # of a PDF
@@ -295,56 +294,54 @@ def html(source: str) -> MarkedText:
     """Return the visible text of HTML, with blank lines between blocks, and its headings."""
     if source.count("<") > MAX_TAGS:
         raise BadRow(f"the file has more than {MAX_TAGS:,} tags")
-    parts, places, headings = list[str](), array("q"), Headings()
+    parts, places, headings = list[str](), list[int](), Headings()
     length, gap, title, pre, at = 0, "", "", 0, 0
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
-
-    def put(start: int, end: int) -> None:
-        """Add ``source[start:end]`` to the text. Runs of blanks become one, except in ``pre``."""
-        nonlocal length, gap
-        data = unescape(source[start:end])
-        ends_blank = not pre and data[-1:].isspace()
-        if not pre:
-            words = data.split()
-            if not words:
-                gap = gap or (" " if data else "")
-                return
-            if data[0].isspace():
-                gap = gap or " "
-            data = " ".join(words)
-        data = (gap if length else "") + data
-        places.extend((length, start, end))
-        parts.append(data)
-        length += len(data)
-        gap = " " if ends_blank else ""
-
-    while tag := TAG.search(source, at):
-        if tag.start() > at:
-            put(at, tag.start())
-        at = tag.end()
-        if at < len(source) and source[at - 1] != ">":
+    tags, size = TAG.finditer(source), len(source)
+    while at < size:
+        tag = next(tags, None)
+        start, after = (size, size) if tag is None else tag.span()
+        if start > at:
+            data = content = unescape(source[at:start])
+            if not pre:  # runs of blanks become one
+                content = " ".join(data.split())
+                if not gap and data[:1].isspace():
+                    gap = " "
+            if content:
+                if length:
+                    content = gap + content
+                places += (length, at, start)
+                parts.append(content)
+                length += len(content)
+                gap = " " if not pre and data[-1:].isspace() else ""
+        if tag is None:
+            break
+        at = after
+        if source[at - 1] != ">" and at < size:
             raise BadRow("the file has a tag of more than 1,000 attributes")
-        name = (tag["name"] or "").lower()
-        if name in RAW and not tag["end"]:
-            end = RAW[name].search(source, at)
-            stop = len(source) if end is None else end.start()
+        is_end, name = tag.groups("")
+        name = name.lower()
+        if name in RAW and not is_end:
+            closing = RAW[name].search(source, at)
+            end = size if closing is None else closing.start()
             if name == "title" and not title:
-                begin = source[at : min(stop, at + 50 * MAX_TITLE)]  # blanks are removed
+                begin = source[at : min(end, at + 50 * MAX_TITLE)]  # blanks are removed
                 title = " ".join(unescape(begin).split())[:MAX_TITLE]
-            at = stop
+            at, tags = end, TAG.finditer(source, end)
             continue
-        gap = max(gap, BREAKS.get(name, ""), key=len)
+        if name in BREAKS:
+            between = BREAKS[name]
+            if len(between) > len(gap):
+                gap = between
         if name == "pre":
-            pre = max(pre + (-1 if tag["end"] else 1), 0)
-        elif len(name) == 2 and name[0] == "h" and name[1] in "123456":
+            pre = max(pre + (-1 if is_end else 1), 0)
+        elif len(name) == 2 and name in "h1h2h3h4h5h6":
             begun = length + len(gap if length else "")
             if opened is not None:
                 named = " ".join("".join(parts[opened[2] :]).split())[:MAX_TITLE]
                 headings.append(Heading(opened[1], length, opened[0], named))
-            opened = None if tag["end"] else (int(name[1]), begun, len(parts))
-    if at < len(source):
-        put(at, len(source))
-    of_parts = np.frombuffer(places, np.int64).reshape(-1, 3)
+            opened = None if is_end else (int(name[1]), begun, len(parts))
+    of_parts = np.array(places, np.int64).reshape(-1, 3)
     return MarkedText("".join(parts), headings, title or first_title(headings), of_parts, source)
 
 
@@ -390,8 +387,8 @@ class _Paragraphs:
 def notebook(data: bytes, _: Path) -> MarkedText:
     """Return the text of all cells of a notebook, and the headings of its Markdown cells."""
     check_parts(data)
-    if data.count(b'"') - data.count(b'\\"') > 2 * MAX_TAGS:
-        raise BadRow(f"the notebook has more than {MAX_TAGS:,} strings")
+    if data.count(b'"') - data.count(b'\\"') > 4 * MAX_TAGS:
+        raise BadRow(f"the notebook has more than {2 * MAX_TAGS:,} strings")
     try:
         root: Any = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -476,8 +473,8 @@ def docx(_: bytes, path: Path) -> MarkedText:
         markup = _Markup()
         for name in archive.names:  # python-docx unpacks all, and has no limits
             archive.copy(name, markup)
-            if markup.count > MAX_TAGS:
-                raise BadRow(f"the document has more than {MAX_TAGS:,} tags and attributes")
+            if markup.count > 2 * MAX_TAGS:
+                raise BadRow(f"the document has more than {2 * MAX_TAGS:,} tags and attributes")
     text = _Paragraphs()
     with _bad_if_damaged("not a Word document, or damaged"):
         document = library.Document(str(path))
