@@ -280,11 +280,13 @@ def test_headings_and_places_have_limits(
         MARKS[kind](text * 4)
 
 
-def test_a_tag_of_many_attributes() -> None:
-    """A tag of 1,000 is a tag; a file with a longer one is refused."""
+def test_many_tags_and_attributes() -> None:
+    """A tag of 1,000 attributes is a tag; a file with a longer one, or many tags, is refused."""
     assert headings.html("<a " + "b='c' " * 999 + ">text<b>").text == "text"
     query = "&".join(f"a{number}={number}" for number in range(1_100))
     assert headings.html(f"<a href=http://x/?{query}>text</a>").text == "text"
+    with pytest.raises(BadRow, match="more than 524,288 tags"):
+        headings.html("<p>a" * 1_000_000)
     with pytest.raises(BadRow, match=r"a tag of more than 1,000 attributes"):
         headings.html("<a " + "b='c' " * 1_002 + ">text<b>")
 

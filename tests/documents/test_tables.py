@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 from pyarrow import feather, parquet
 
 from tests.documents.reading import batches, documents, skipping, texts_of
-from vocabtool.documents import SkipCounter
+from vocabtool.documents import Batch, SkipCounter
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 
 CODES = [pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string())]
@@ -138,24 +138,33 @@ def test_fields_that_are_none(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["text", "v"])
 @pytest.mark.parametrize("name", ["bomb.parquet", "bomb.arrow"])
 def test_a_long_text_many_times_over(name: str, column: str, tmp_path: Path) -> None:
-    """A file of some kilobytes that stands for gigabytes comes in batches of few rows."""
-    codes = pa.array([0] * 3000, pa.int32())
-    long = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20)]))
-    table = pa.table({"text": ["a"] * 3000, "v": ["b"] * 3000} | {column: long})
+    """A file of some kilobytes comes in batches of few rows; one that stands for gigabytes, never.
+
+    It is refused before its texts are unpacked.
+    """
     path = tmp_path / name
-    if name == "bomb.parquet":
-        parquet.write_table(table, path, store_schema=False)
-        assert path.stat().st_size < 200_000
-    else:
-        feather.write_feather(table, path)
-    found = batches(str(path), keep=["v"], size=1 if column == "v" else 4 << 20)
-    first = list(itertools.islice(found, 50))
+
+    def found(rows: int, size: int = 4 << 20) -> Iterator[Batch]:
+        codes = pa.array([0] * rows, pa.int32())
+        long = pa.DictionaryArray.from_arrays(codes, pa.array(["x" * (1 << 20)]))
+        table = pa.table({"text": ["a"] * rows, "v": ["b"] * rows} | {column: long})
+        if name == "bomb.parquet":
+            parquet.write_table(table, path, store_schema=False)
+            assert path.stat().st_size < 200_000
+        else:
+            feather.write_feather(table, path)
+        return batches(str(path), keep=["v"], size=size)
+
+    first = list(found(60, size=1 if column == "v" else 4 << 20))
     columns = [batch.texts if column == "text" else batch.columns["v"] for batch in first]
     assert max(held.nbytes for held in columns) < 10 << 20
     assert {len(value) for held in columns for value in held.to_pylist()} == {1 << 20}
     numbers = np.concatenate([batch.numbers for batch in first]).tolist()
-    assert numbers == list(range(1, len(numbers) + 1))
-    found.close()  # type: ignore[attr-defined] # it is a generator
+    assert numbers == list(range(1, 61))
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(InvalidFile, match=r"up to here, [\d,]+ bytes unpack to 3,1[\d,]+ or more"):
+        next(found(3000))
+    assert pa.default_memory_pool().max_memory() - before < 10 << 20
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -201,7 +210,8 @@ def test_repeated_texts_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file = write(tmp_path / "a.parquet", pa.table({"text": ["a" * 100] * 20_000}), 5_000)
     assert len(list(documents(file))) == 20_000
     monkeypatch.setattr("vocabtool.documents.tables.MAX_GROWTH", 1)
-    with pytest.raises(InvalidFile, match=r"row group 2: up to here, [\d,]+ bytes unpack to 1,"):
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_TEXT_BYTES", 1_000_000)
+    with pytest.raises(InvalidFile, match=r"up to here, [\d,]+ bytes unpack to 1,040,000 or more"):
         list(documents(file))
 
 

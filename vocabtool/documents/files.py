@@ -114,9 +114,10 @@ class Readable(Protocol):
 
 
 class ArrowStream:
-    """A stream for Arrow that returns ``held``, then the rest of ``file``, then ``last``.
+    """A stream for Arrow that returns ``start``, then the rest of ``file``, then ``last``.
 
     After :meth:`close` it returns no bytes, so that the threads of Arrow stop reading ``file``.
+    ``count``: number of bytes returned so far.
     """
 
     def __init__(self, start: bytes, file: Readable, last: bytes = b"") -> None:
@@ -125,6 +126,7 @@ class ArrowStream:
         self._last = last
         self._lock = Lock()
         self.closed = False
+        self.count = 0
 
     def read(self, size: int) -> bytes:
         if size > MAX_READ:
@@ -134,11 +136,12 @@ class ArrowStream:
         with self._lock:
             if self.closed:
                 return b""
-            buffered, self._start = self._start[:size], self._start[size:]
-            if data := buffered or self._file.read(size):
-                return data
-            last, self._last = self._last[:size], self._last[size:]
-            return last
+            data, self._start = self._start[:size], self._start[size:]
+            data = data or self._file.read(size)
+            if not data:
+                data, self._last = self._last[:size], self._last[size:]
+            self.count += len(data)
+            return data
 
     def close(self) -> None:
         """Wait for a running read, then close this stream. Its file stays open."""

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 MAX_TITLE: Final = 200  # characters of a heading that are kept
 MAX_HEADINGS: Final = 1 << 17  # of a file; each needs up to 10 µs and much memory
-# Of HTML, each needs up to 3 µs; of a notebook or DOCX, twice as many strings or tags and attributes.
+# Of HTML, each needs up to 3 µs. A notebook may have
+# twice as many strings, a DOCX tags and attributes.
 MAX_TAGS: Final = 1 << 19
 MAX_LINES: Final = 1 << 15  # of Markdown; its parser needs up to 60 µs for each
 MAX_MARKDOWN: Final = 8 << 20  # characters; its parser needs 0.1 µs for each
@@ -329,10 +330,8 @@ def html(source: str) -> MarkedText:
                 title = " ".join(unescape(begin).split())[:MAX_TITLE]
             at, tags = end, TAG.finditer(source, end)
             continue
-        if name in BREAKS:
-            between = BREAKS[name]
-            if len(between) > len(gap):
-                gap = between
+        if name in BREAKS and len(BREAKS[name]) > len(gap):
+            gap = BREAKS[name]
         if name == "pre":
             pre = max(pre + (-1 if is_end else 1), 0)
         elif len(name) == 2 and name in "h1h2h3h4h5h6":

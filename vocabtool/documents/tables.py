@@ -8,11 +8,12 @@ numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from io import BufferedReader
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import IO, Any, Final
 
@@ -202,17 +203,21 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
         raise InvalidFile(str(bad)) from bad
 
 
-def in_parts(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text in the columns ``names``."""
+def in_parts(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split rows into parts of at most ``BATCH_BYTES`` bytes of text."""
+    for start, end in spans(_text_ends(rows), BATCH_BYTES):
+        yield rows if end - start == rows.num_rows else rows.slice(start, end - start)
+
+
+def _text_ends(rows: pa.RecordBatch) -> NDArray[np.int64]:
+    """Return the sum of the bytes of text before each row, and in all rows, once decoded."""
     ends = np.zeros(rows.num_rows + 1, np.int64)
-    for name in names:
-        column = rows.column(name)
+    for column in filter(lambda column: is_long(column.type), rows.columns):
         if not pt.is_dictionary(column.type):
             ends[1:] += np.cumsum(byte_lengths(column))
         elif len(lengths := byte_lengths(column.dictionary)):
             ends[1:] += np.cumsum(lengths[np.asarray(column.indices.fill_null(0))])
-    for start, end in spans(ends, BATCH_BYTES):
-        yield rows if end - start == rows.num_rows else rows.slice(start, end - start)
+    return ends
 
 
 def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
@@ -226,11 +231,31 @@ ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
 LONG_TEXT: Final = (64 << 20) // ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
 MAX_TEXT_BYTES: Final = 64 << 20  # as of a line; a longer text is an invalid row
-MAX_GROWTH: Final = 1_000  # of a longer row group; repeated texts stand in its dictionary, once
+MAX_GROWTH: Final = 1_000  # of a longer file; repeated texts stand in its dictionary, once
+ROW_BYTES: Final = 4  # of the offset of each text
 MAX_COLUMNS: Final = 50_000  # or row groups of Parquet; each column needs 4,000 bytes
 PARQUET_ERROR: Final = (
     f"not Parquet, or damaged, or with more than {MAX_COLUMNS:,} columns or row groups"
 )
+
+
+@dataclass(slots=True)
+class _Growth:
+    """Counts the bytes that are ``read`` from a file, and the ``size`` of what they unpack to."""
+
+    read: int = 0
+    size: int = 0
+
+    def is_too_much(self, more: int) -> bool:
+        return self.size + more > max(MAX_TEXT_BYTES, MAX_GROWTH * self.read)
+
+    def add(self, more: int) -> None:
+        if self.is_too_much(more):
+            raise InvalidFile(
+                f"up to here, {self.read:,} bytes unpack to {self.size + more:,} or more, over "
+                f"{MAX_GROWTH:,} times as many"
+            )
+        self.size += more
 
 
 def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
@@ -262,7 +287,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 
         def parts() -> Iterator[tuple[bool, pa.RecordBatch]]:
             """Yield a few rows at a time, and whether they are dictionary-encoded."""
-            read = decoded = 0  # bytes of all row groups
+            growth = _Growth()
             for group in range(skipped, table.num_row_groups):
                 # Even a few rows may contain much text. The first row comes with the dictionaries.
                 metadata = table.metadata.row_group(group)
@@ -270,31 +295,29 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
                 chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
                 size = sum(chunk.total_uncompressed_size for chunk in chunks)
                 packed = sum(chunk.total_compressed_size for chunk in chunks)
-                if size > MAX_TEXT_BYTES * metadata.num_rows or (
-                    size > MAX_TEXT_BYTES and size > MAX_GROWTH * packed
-                ):
+                if size > MAX_TEXT_BYTES * metadata.num_rows or _Growth(packed).is_too_much(size):
                     raise InvalidFile(
                         f"row group {group}: {packed:,} bytes unpack to {size:,} in "
                         f"{metadata.num_rows:,} rows; a text can have {MAX_TEXT_BYTES:,} bytes"
                     )
-                row = next(coded.iter_batches(1, [group], long), None)
-                is_coded = row is not None and any(
-                    byte_lengths(row.column(name).dictionary).max(initial=0) > LONG_TEXT
-                    for name in long
-                )
+                growth.read += packed
+                longest = [
+                    int(byte_lengths(column.dictionary).max(initial=0))
+                    for row in islice(coded.iter_batches(1, [group], long), 1)
+                    for column in row.columns
+                ]
+                is_coded = max(longest, default=0) > LONG_TEXT
+                if growth.is_too_much(size + metadata.num_rows * (sum(longest) + ROW_BYTES)):
+                    ahead = replace(growth)  # the codes tell what the texts would need
+                    for rows in coded.iter_batches(MAX_ROWS, [group], long):
+                        ahead.add(int(_text_ends(rows)[-1]) + ROW_BYTES * rows.num_rows)
                 # About BUFFER bytes on average, by the sizes in the metadata.
                 at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
-                read += packed
                 for rows in (coded if is_coded else table).iter_batches(
                     at_once, [group], [*wanted]
                 ):
-                    for part in in_parts(rows, long) if is_coded else (rows,):
-                        decoded += sum(decode(column).nbytes for column in part.columns)
-                        if decoded > MAX_GROWTH * max(read, BUFFER):
-                            raise InvalidFile(
-                                f"row group {group}: up to here, {read:,} bytes unpack to "
-                                f"{decoded:,} or more, over {MAX_GROWTH:,} times as many"
-                            )
+                    for part in in_parts(rows) if is_coded else (rows,):
+                        growth.add(sum(decode(column).nbytes for column in part.columns))
                         yield is_coded, part
 
         def weight(part: tuple[bool, pa.RecordBatch]) -> int:
@@ -326,7 +349,8 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
         else:
             with closing(ArrowStream(head.removeprefix(FILE), file)) as stream:
                 table = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
-                yield from _arrow_batches(table, 1, Columns.of(table.schema, request), request)
+                columns = Columns.of(table.schema, request)
+                yield from _arrow_batches(table, 1, columns, request, lambda: stream.count)
 
 
 def read_table(source: Any, request: Request) -> Iterator[Batch]:
@@ -380,12 +404,19 @@ def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
                     break
                 skipped, first = skipped + 1, first + rows
     parts = (table.get_batch(index) for index in range(skipped, table.num_record_batches))
-    yield from _arrow_batches(parts, first, columns, request)
+    size = os.fstat(file.fileno()).st_size
+    yield from _arrow_batches(parts, first, columns, request, lambda: size)
 
 
 def _arrow_batches(
-    parts: Iterable[pa.RecordBatch], first: int, columns: Columns, request: Request
+    parts: Iterable[pa.RecordBatch],
+    first: int,
+    columns: Columns,
+    request: Request,
+    read: Callable[[], int] | None = None,
 ) -> Iterator[Batch]:
+    """Read rows. ``read`` returns the number of bytes read from a file, which they can outgrow."""
+    growth = _Growth()
     if columns.vector is not None:
         parts = (
             rows.slice(start, ROWS_AT_ONCE)
@@ -399,7 +430,9 @@ def _arrow_batches(
             kind = pa.binary() if pt.is_string(kind) else kind
             kind = pa.large_binary() if pt.is_large_string(kind) else kind
             column.view(kind).validate(full=True)
-        long = [field.name for field in chosen.schema if is_long(field.type)]
-        for batch in in_parts(chosen, long):
+        if read is not None:
+            growth.read = read()
+            growth.add(int(_text_ends(chosen)[-1]))
+        for batch in in_parts(chosen):
             yield from in_size(columns.batch(batch, first, request), request.size)
             first += batch.num_rows

@@ -36,7 +36,7 @@ from vocabtool.documents.batch import (
     names_of,
     strings,
 )
-from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_long, is_strings
+from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_strings
 from vocabtool.errors import InvalidFile
 from vocabtool.search.conditions import LEAST, MOST, is_exact
 
@@ -314,9 +314,8 @@ def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
     first = 0
     for whole in parts:
         _check_columns(whole.schema)
-        long = [field.name for field in whole.schema if is_long(field.type)]
         for start in range(0, whole.num_rows, BATCH_ROWS):
-            for part in in_parts(whole.slice(start, BATCH_ROWS), long):
+            for part in in_parts(whole.slice(start, BATCH_ROWS)):
                 columns, kinds = {}, {}
                 for name in part.schema.names:
                     if name not in (ID, TEXT):
