@@ -27,7 +27,7 @@ class PostgresServer:
         return str(self.handle.get_uri(database=database))
 
     def new_database(self, locale: str = "C") -> str:
-        """The address of a new, empty database."""
+        """The address of a new database with pgvector; with ``&index=NAME``, that of an index."""
         import psycopg
         from psycopg.sql import SQL, Identifier, Literal
 
@@ -35,6 +35,8 @@ class PostgresServer:
         made = SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8' LOCALE {}")
         with psycopg.connect(self.address(), autocommit=True) as connection:
             connection.execute(made.format(Identifier(name), Literal(locale)))
+        with psycopg.connect(self.address(name)) as connection:
+            connection.execute("CREATE EXTENSION vector")
         return self.address(name)
 
 

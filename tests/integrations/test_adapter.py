@@ -132,11 +132,7 @@ def test_all_read_what_one_wrote(path: str, framework: Any) -> None:
 
 
 def test_in_postgres(postgres_server: PostgresServer) -> None:
-    psycopg = pytest.importorskip("psycopg")
-    address = postgres_server.new_database()
-    with psycopg.connect(address) as connection:
-        connection.execute("CREATE EXTENSION vector")
-    agree(f"{address}{'&' if '?' in address else '?'}index=notes", Haystack)
+    agree(f"{postgres_server.new_database()}&index=notes", Haystack)
 
 
 def agree(path: str, writer: Any) -> None:

@@ -35,7 +35,6 @@ def database(postgres_server: PostgresServer, request: pytest.FixtureRequest) ->
 
     address = postgres_server.new_database(request.param)
     with psycopg.connect(address, autocommit=True) as opened:
-        opened.execute("CREATE EXTENSION vector")
         yield opened
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders.postgres_server import PostgresServer
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
 from tests.stores.samples import (
     CONDITIONS,
@@ -54,457 +53,426 @@ class Library:
     small: SmallCorpus
 
 
-class StoreContract:
-    """``keeps_null``: whether U+0000 is kept, or replaced by U+FFFD."""
+@pytest.fixture(scope="module", params=["folder", "postgres"])
+def new_address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], str]:
+    """Returns a folder, or an address in a database of a real server, that has no index yet."""
+    if request.param == "folder":
+        folder = tmp_path_factory.mktemp("contract")
+        return lambda: str(folder / f"index{next(NUMBERS)}")
+    database = request.getfixturevalue("postgres_server").new_database()
+    return lambda: f"{database}&index=index{next(NUMBERS)}"
 
-    keeps_null = True
 
-    def new_address(self, tmp_path: Path) -> str:
-        """Return an address, or a folder, that has no index yet. ``tmp_path``: an empty folder."""
-        raise NotImplementedError
+@pytest.fixture
+def address(new_address: Callable[[], str]) -> str:
+    return new_address()
 
-    @pytest.fixture
-    def address(self, tmp_path: Path) -> str:
-        return self.new_address(tmp_path)
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def library(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-        """The sample documents in a new index. Tests that use this fixture never change it."""
-        address = cls().new_address(tmp_path_factory.mktemp("library"))
-        index = _create(address)
-        docs = documents()
-        _put(index, docs)
-        yield Library(index, _small(docs))
+@pytest.fixture(scope="module")
+def library(new_address: Callable[[], str]) -> Library:
+    """The sample documents in a new index. Tests that use this fixture never change it."""
+    index = _create(new_address())
+    docs = documents()
+    _put(index, docs)
+    return Library(index, _small(docs))
 
-    @pytest.mark.parametrize("fusion", FUSIONS)
-    def test_queries(self, library: Library, fusion: Any) -> None:
-        """Words, phrases, identifiers and operators give the right hits and explanations."""
-        for at, text in enumerate(QUERIES):
-            _agree(library, text, vector_of(at), fusion=fusion)
-            if fusion != "dense":
-                _agree(library, text, None, fusion=fusion)
 
-    def test_settings(self, library: Library) -> None:
-        for at, text in enumerate(QUERIES):
-            for settings in (
-                {"phrases": "preferred", "literal": True},
-                {"guarantee": False, "a": 0.2},
-                {"identifier": "bal[ab]"},
-            ):
-                _agree(library, text, vector_of(at), **settings)
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_queries(library: Library, fusion: Any) -> None:
+    """Words, phrases, identifiers and operators give the right hits and explanations."""
+    for at, text in enumerate(QUERIES):
+        _agree(library, text, vector_of(at), fusion=fusion)
+        if fusion != "dense":
+            _agree(library, text, None, fusion=fusion)
 
-    def test_short_lists(self, library: Library) -> None:
-        """A short list has the best hits. Hits with an identifier of the query come first."""
-        small = library.small
-        for at, text in enumerate(QUERIES[:-3]):
-            wanted = _expect(small, text, vector_of(at), k=500)
-            first = sum(hit.tier > 0 for hit in wanted)
-            for k in (1, 3, 10):
-                found = library.index.search(text, vector=vector_of(at), k=k, depth=k)
-                assert sum(hit.tier > 0 for hit in found) == min(first, k), text
-                for fusion in ("keyword", "dense"):
-                    asked: Any = {"k": k, "fusion": fusion, "depth": k}
-                    hits = library.index.search(text, vector=vector_of(at), **asked)
-                    best = _expect(small, text, vector_of(at), k=500, fusion=fusion)
-                    scores = {hit.id: hit.score for hit in best}
-                    assert _scores(hits) == pytest.approx(_scores(best)[:k], rel=CLOSE), text
-                    assert _scores(hits) == pytest.approx(
-                        [scores[hit.id] for hit in hits], rel=CLOSE
-                    )
 
-    def test_conditions(self, library: Library) -> None:
-        """Conditions select the right documents, alone and in searches by words and vectors."""
-        docs = library.small.docs
-        for at, (text, holds) in enumerate(CONDITIONS.items()):
-            wanted = sorted(doc.id for doc in docs if holds(doc))
-            assert sorted(library.index.ids(text)) == wanted, text
-            listed = library.index.search(where=text, k=1_000)
-            assert [hit.id for hit in listed] == wanted, text
-            _agree(library, "bala SKU-10007-B", vector_of(at), where=text)
-            _agree(library, None, vector_of(at), where=text)
-            _agree(library, '"bala kera"', None, where=text)
-
-    @pytest.mark.parametrize("condition", REFUSED, ids=range(len(REFUSED)))
-    def test_refused_conditions(self, library: Library, condition: str) -> None:
-        for ask in (library.index.ids, lambda where: library.index.search("bala", where=where)):
-            with pytest.raises(InvalidCondition):
-                list(ask(condition))
-
-    @pytest.mark.parametrize("name", ["year", "score", "lang", "day", "ok"])
-    def test_sorted_and_grouped(self, library: Library, name: str) -> None:
-        for text in ("bala kerb", None):
-            for sort in (name, f"{name}:desc"):
-                _agree(library, text, None, sort=sort, where="year > 1992")
-            _agree(library, text, None, group_by=name, where="year > 1992")
-        _agree(library, "kerb", vector_of(1), sort=["lang:desc", name])
-        _agree(library, "bala", vector_of(5), group_by=name, sort="score")
-
-    def test_facets(self, library: Library) -> None:
-        """Facets are right for a condition, for a query, and for a query with a condition."""
-        docs = library.small.docs
-        found = library.index.search(where="year is not null", facets="tags,ok,score").facets
-        held = [doc.fields for doc in docs if "year" in doc.fields]
-        tags = Counter(tag for fields in held for tag in {*fields.get("tags", [])})
-        assert {each.value: each.count for each in found["tags"]} == tags
-        yes = sum(fields.get("ok") is True for fields in held)
-        assert {each.value: each.count for each in found["ok"]}[True] == yes
-        names = [*FIELDS]
-        for text in ("bala", "SKU-10007-B kerb", '"bala kera"', "nothere"):
-            _agree(library, text, None, facets=names)
-            _agree(library, text, vector_of(3), facets=names, where="lang = 'de'")
-
-    def test_ties(self, library: Library) -> None:
-        """Documents with the same text and vector have the same score, and are sorted by id."""
-        twins: dict[Any, list[str]] = {}
-        for doc in library.small.docs:
-            twins.setdefault((doc.text, doc.vector), []).append(doc.id)
-        hits = library.index.search("bala kerb", vector=vector_of(2), k=500)
-        scores = {hit.id: hit.score for hit in hits}
-        together = [ids for ids in twins.values() if len(ids) > 1 and ids[0] in scores]
-        assert len(together) > 40
-        for ids in together:
-            assert [id_ for id_ in scores if id_ in ids] == sorted(ids)
-            assert len({scores[id_] for id_ in ids}) == 1
-
-    def test_similar(self, library: Library) -> None:
-        small = library.small
-        for row in range(0, 500, 29):
-            asked: Any = {"k": 10, "where": "year > 1992" if row % 2 else None, "explain": True}
-            found = library.index.similar(small.docs[row].id, **asked)
-            _same(found, find_similar(small, row, small.mean_length, a=None, **asked))
-        with pytest.raises(NotFound):
-            library.index.similar("no such id")
-
-    def test_many(self, library: Library) -> None:
-        """Searching many queries in several threads gives the same hits as searching one by one."""
-        vectors = np.stack([vector_of(at) for at in range(len(QUERIES))])
-        asked: Any = {"where": "year > 1992", "facets": "lang"}
-        many = library.index.search_many(QUERIES, vectors=vectors, threads=4, **asked)
-        for text, vector, hits in zip(QUERIES, vectors, many, strict=True):
-            assert hits == library.index.search(text, vector=vector, **asked)
-
-    def test_suggestions(self, library: Library) -> None:
-        """For a word that is in no document, words with a similar spelling are suggested."""
-        (suggestion,) = library.index.search("balla").suggestions
-        assert suggestion.word == "balla"
-        assert "bala" in suggestion.spellings
-
-    def test_hostile_queries(self, library: Library) -> None:
-        """Hostile queries raise no error, and find the same documents as brute force."""
-        thousand = " ".join(f"{WORDS[at % 50]}{at // 50 or ''}" for at in range(1_100))
-        for text in (*HOSTILE, thousand):
-            _agree(library, text, vector_of(7), k=5)
-            _agree(library, text, None, k=5, literal=True, explain=False)
-        assert library.index.get_many(HOSTILE_TEXTS) == {}
-        assert len(library.index) == len(library.small.docs)
-
-    def test_documents(self, library: Library) -> None:
-        """Documents are returned as they were added, and in the order in which they were added."""
-        wanted = [Document(doc.id, doc.text, doc.fields) for doc in library.small.docs]
-        assert [_plain(each) for each in library.index.documents()] == [*map(_plain, wanted)]
-        assert [*library.index.ids()] == [doc.id for doc in library.small.docs]
-        some = [each for each in wanted if each.fields.get("lang") == "de"]
-        found = library.index.documents("lang = 'de'")
-        assert [_plain(each) for each in found] == [*map(_plain, some)]
-        found_one = library.index.get(wanted[7].id)
-        assert found_one is not None
-        assert _plain(found_one) == _plain(wanted[7])
-        assert wanted[7].id in library.index
-        for other in ("no such id", "", wanted[7].id.upper(), f"{wanted[7].id}\0"):
-            assert library.index.get(other) is None
-            assert other not in library.index
-
-    @pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
-    @pytest.mark.parametrize("dtype", ["float16", "float32"])
-    def test_similarities(self, address: str, metric: Metric, dtype: StoredType) -> None:
-        """Similarities follow the definition of the metric. Without a vector, they are ``None``."""
-        index = Index.create(address, dim=DIM, metric=metric, dtype=dtype, language="none")
-        docs = documents(60)
-        _put(index, docs)
-        vector = vector_of(3)
-        held = np.array([doc.vector for doc in docs if doc.vector])
-        inner = held @ vector
-        similarities: NDArray[Any] = {
-            "inner-product": inner,
-            "cosine": inner / np.linalg.norm(held, axis=1) / np.linalg.norm(vector),
-            "l2": -((held - vector) ** 2).sum(axis=1),
-        }[metric]
-        ids = [doc.id for doc in docs if doc.vector]
-        wanted = dict(zip(ids, similarities.tolist(), strict=True))
-        hits = index.search(vector=vector, k=60)
-        near = 2e-3 if dtype == "float16" and metric == "cosine" else 1e-5
-        assert {hit.id: hit.similarity for hit in hits} == pytest.approx(wanted, rel=near, abs=near)
-        assert _scores(hits) == sorted(_scores(hits), reverse=True)
-        by_words = {hit.id: hit.similarity for hit in index.search("bala", vector=vector, k=60)}
-        without = [doc.id for doc in docs if not doc.vector and "bala" in doc.text.split()]
-        assert without
-        assert [by_words[id_] for id_ in without] == [None] * len(without)
-
-    def test_long_texts(self, address: str) -> None:
-        """Scores are those of lengths that are rounded as tantivy rounds them."""
-        index = _create(address)
-        draw = np.random.default_rng(3)
-        docs = [
-            Doc(f"l{n:02}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)
-        ]
-        _put(index, docs)
-        small = _small(docs, length_of=stored_length)
-        for text in QUERIES[:5]:
-            wanted = _expect(small, text, None, fusion="keyword", k=30)
-            scores = {hit.id: hit.score for hit in wanted}
-            hits = index.search(text, fusion="keyword", k=30)
-            assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=CLOSE)
-
-    def test_changes(self, address: str) -> None:
-        """After additions, updates and deletions, answers equal those of brute force."""
-        docs = documents(200)
-        index = _create(address)
-        _put(index, docs[:120])
-        _put(index, docs[120:])
-        assert index.delete([doc.id for doc in docs[::7]] + ["no such id", docs[0].id]) == 29
-        changed = [
-            Doc(doc.id, f"{WORDS[-1]} {doc.text[:40]}", _tuple_of(at), {"year": 1999})
-            for at, doc in enumerate(docs[1::7])
-        ]
-        with index.writer() as writer:
-            assert writer.update(*_parts(changed)) == len(changed)
-        with pytest.raises(VocabtoolError, match=changed[0].id), index.writer() as writer:
-            writer.add([Document(changed[0].id, "again")], [[1.0] * DIM])
-        with index.writer() as writer:
-            assert writer.add(*_parts(changed[:1]), on_existing="skip") == 0
-        gone = {doc.id for doc in (*docs[::7], *changed)}
-        left = [doc for doc in docs if doc.id not in gone] + changed
-        index.compact()
-        for library in (
-            Library(index, _small(left)),
-            Library(Index.open(address), _small(left)),
+def test_settings(library: Library) -> None:
+    for at, text in enumerate(QUERIES):
+        for settings in (
+            {"phrases": "preferred", "literal": True},
+            {"guarantee": False, "a": 0.2},
+            {"identifier": "bal[ab]"},
         ):
-            assert len(library.index) == len(left)
-            assert library.index.manifest == index.manifest
-            assert sorted(library.index.ids()) == sorted(doc.id for doc in left)
-            assert docs[0].id not in library.index
-            for at, text in enumerate(QUERIES[:30]):
-                _agree(library, text, vector_of(at))
-            _agree(library, WORDS[-1], None, where="year = 2003", facets="year")
-        assert index.verify().documents == len(left)
-        assert index.delete(where="year is not null", force=True) > 100
-        assert not [*index.search(where="year is not null")]
-        assert index.delete([*index.ids()]) + 0 <= 30
-        assert len(index) == 0
-        assert [*index.search("bala", vector=vector_of(1))] == []
-        _put(index, docs[:20])
-        assert len(index) == len(index.search(vector=vector_of(1), k=99)) + 1
-        assert index.verify().documents == 20
+            _agree(library, text, vector_of(at), **settings)
 
-    def test_failed_changes_are_rolled_back(self, address: str) -> None:
-        docs = documents(20)
-        index = _create(address)
-        _put(index, docs)
-        with pytest.raises(InterruptedError), index.writer() as writer:
-            writer.delete([docs[1].id])
-            writer.commit()
-            writer.commit()  # nothing to commit
-            writer.add([Document("new", "zebra")], [[1.0] * DIM])
-            writer.delete([docs[0].id])
-            raise InterruptedError
+
+def test_short_lists(library: Library) -> None:
+    """A short list has the best hits. Hits with an identifier of the query come first."""
+    small = library.small
+    for at, text in enumerate(QUERIES[:-3]):
+        wanted = _expect(small, text, vector_of(at), k=500)
+        first = sum(hit.tier > 0 for hit in wanted)
+        for k in (1, 3, 10):
+            found = library.index.search(text, vector=vector_of(at), k=k, depth=k)
+            assert sum(hit.tier > 0 for hit in found) == min(first, k), text
+            for fusion in ("keyword", "dense"):
+                asked: Any = {"k": k, "fusion": fusion, "depth": k}
+                hits = library.index.search(text, vector=vector_of(at), **asked)
+                best = _expect(small, text, vector_of(at), k=500, fusion=fusion)
+                scores = {hit.id: hit.score for hit in best}
+                assert _scores(hits) == pytest.approx(_scores(best)[:k], rel=CLOSE), text
+                assert _scores(hits) == pytest.approx([scores[hit.id] for hit in hits], rel=CLOSE)
+
+
+def test_conditions(library: Library) -> None:
+    """Conditions select the right documents, alone and in searches by words and vectors."""
+    docs = library.small.docs
+    for at, (text, holds) in enumerate(CONDITIONS.items()):
+        wanted = sorted(doc.id for doc in docs if holds(doc))
+        assert sorted(library.index.ids(text)) == wanted, text
+        listed = library.index.search(where=text, k=1_000)
+        assert [hit.id for hit in listed] == wanted, text
+        _agree(library, "bala SKU-10007-B", vector_of(at), where=text)
+        _agree(library, None, vector_of(at), where=text)
+        _agree(library, '"bala kera"', None, where=text)
+
+
+@pytest.mark.parametrize("condition", REFUSED, ids=range(len(REFUSED)))
+def test_refused_conditions(library: Library, condition: str) -> None:
+    for ask in (library.index.ids, lambda where: library.index.search("bala", where=where)):
+        with pytest.raises(InvalidCondition):
+            list(ask(condition))
+
+
+@pytest.mark.parametrize("name", ["year", "score", "lang", "day", "ok"])
+def test_sorted_and_grouped(library: Library, name: str) -> None:
+    for text in ("bala kerb", None):
+        for sort in (name, f"{name}:desc"):
+            _agree(library, text, None, sort=sort, where="year > 1992")
+        _agree(library, text, None, group_by=name, where="year > 1992")
+    _agree(library, "kerb", vector_of(1), sort=["lang:desc", name])
+    _agree(library, "bala", vector_of(5), group_by=name, sort="score")
+
+
+def test_facets(library: Library) -> None:
+    """Facets are right for a condition, for a query, and for a query with a condition."""
+    docs = library.small.docs
+    found = library.index.search(where="year is not null", facets="tags,ok,score").facets
+    held = [doc.fields for doc in docs if "year" in doc.fields]
+    tags = Counter(tag for fields in held for tag in {*fields.get("tags", [])})
+    assert {each.value: each.count for each in found["tags"]} == tags
+    yes = sum(fields.get("ok") is True for fields in held)
+    assert {each.value: each.count for each in found["ok"]}[True] == yes
+    names = [*FIELDS]
+    for text in ("bala", "SKU-10007-B kerb", '"bala kera"', "nothere"):
+        _agree(library, text, None, facets=names)
+        _agree(library, text, vector_of(3), facets=names, where="lang = 'de'")
+
+
+def test_similar(library: Library) -> None:
+    small = library.small
+    for row in range(0, 500, 29):
+        asked: Any = {"k": 10, "where": "year > 1992" if row % 2 else None, "explain": True}
+        found = library.index.similar(small.docs[row].id, **asked)
+        _same(found, find_similar(small, row, small.mean_length, a=None, **asked))
+    with pytest.raises(NotFound):
+        library.index.similar("no such id")
+
+
+def test_many(library: Library) -> None:
+    """Searching many queries in several threads gives the same hits as searching one by one."""
+    vectors = np.stack([vector_of(at) for at in range(len(QUERIES))])
+    asked: Any = {"where": "year > 1992", "facets": "lang"}
+    many = library.index.search_many(QUERIES, vectors=vectors, threads=4, **asked)
+    for text, vector, hits in zip(QUERIES, vectors, many, strict=True):
+        assert hits == library.index.search(text, vector=vector, **asked)
+
+
+def test_suggestions(library: Library) -> None:
+    """For a word that is in no document, words with a similar spelling are suggested."""
+    (suggestion,) = library.index.search("balla").suggestions
+    assert suggestion.word == "balla"
+    assert "bala" in suggestion.spellings
+
+
+def test_hostile_queries(library: Library) -> None:
+    """Hostile queries raise no error, and find the same documents as brute force."""
+    thousand = " ".join(f"{WORDS[at % 50]}{at // 50 or ''}" for at in range(1_100))
+    for text in (*HOSTILE, thousand):
+        _agree(library, text, vector_of(7), k=5)
+        _agree(library, text, None, k=5, literal=True, explain=False)
+    assert library.index.get_many(HOSTILE_TEXTS) == {}
+    assert len(library.index) == len(library.small.docs)
+
+
+def test_documents(library: Library) -> None:
+    """Documents are returned as they were added, and in the order in which they were added."""
+    wanted = [Document(doc.id, doc.text, doc.fields) for doc in library.small.docs]
+    assert [_plain(each) for each in library.index.documents()] == [*map(_plain, wanted)]
+    assert [*library.index.ids()] == [doc.id for doc in library.small.docs]
+    some = [each for each in wanted if each.fields.get("lang") == "de"]
+    found = library.index.documents("lang = 'de'")
+    assert [_plain(each) for each in found] == [*map(_plain, some)]
+    found_one = library.index.get(wanted[7].id)
+    assert found_one is not None
+    assert _plain(found_one) == _plain(wanted[7])
+    assert wanted[7].id in library.index
+    for other in ("no such id", "", wanted[7].id.upper(), f"{wanted[7].id}\0"):
+        assert library.index.get(other) is None
+        assert other not in library.index
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner-product", "l2"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_similarities(address: str, metric: Metric, dtype: StoredType) -> None:
+    """Similarities follow the definition of the metric. Without a vector, they are ``None``."""
+    index = Index.create(address, dim=DIM, metric=metric, dtype=dtype, language="none")
+    docs = documents(60)
+    _put(index, docs)
+    vector = vector_of(3)
+    held = np.array([doc.vector for doc in docs if doc.vector])
+    inner = held @ vector
+    similarities: NDArray[Any] = {
+        "inner-product": inner,
+        "cosine": inner / np.linalg.norm(held, axis=1) / np.linalg.norm(vector),
+        "l2": -((held - vector) ** 2).sum(axis=1),
+    }[metric]
+    ids = [doc.id for doc in docs if doc.vector]
+    wanted = dict(zip(ids, similarities.tolist(), strict=True))
+    hits = index.search(vector=vector, k=60)
+    near = 2e-3 if dtype == "float16" and metric == "cosine" else 1e-5
+    assert {hit.id: hit.similarity for hit in hits} == pytest.approx(wanted, rel=near, abs=near)
+    assert _scores(hits) == sorted(_scores(hits), reverse=True)
+    by_words = {hit.id: hit.similarity for hit in index.search("bala", vector=vector, k=60)}
+    without = [doc.id for doc in docs if not doc.vector and "bala" in doc.text.split()]
+    assert without
+    assert [by_words[id_] for id_ in without] == [None] * len(without)
+
+
+def test_long_texts(address: str) -> None:
+    """Scores are those of lengths that are rounded as tantivy rounds them."""
+    index = _create(address)
+    draw = np.random.default_rng(3)
+    docs = [Doc(f"l{n:02}", " ".join(draw.choice(WORDS, 30 + 37 * n).tolist())) for n in range(30)]
+    _put(index, docs)
+    small = _small(docs, length_of=stored_length)
+    for text in QUERIES[:5]:
+        wanted = _expect(small, text, None, fusion="keyword", k=30)
+        scores = {hit.id: hit.score for hit in wanted}
+        hits = index.search(text, fusion="keyword", k=30)
+        assert {hit.id: hit.score for hit in hits} == pytest.approx(scores, rel=CLOSE)
+
+
+def test_changes(address: str) -> None:
+    """After additions, updates and deletions, answers equal those of brute force."""
+    docs = documents(200)
+    index = _create(address)
+    _put(index, docs[:120])
+    _put(index, docs[120:])
+    assert index.delete([doc.id for doc in docs[::7]] + ["no such id", docs[0].id]) == 29
+    changed = [
+        Doc(doc.id, f"{WORDS[-1]} {doc.text[:40]}", _tuple_of(at), {"year": 1999})
+        for at, doc in enumerate(docs[1::7])
+    ]
+    with index.writer() as writer:
+        assert writer.update(*_parts(changed)) == len(changed)
+    with pytest.raises(VocabtoolError, match=changed[0].id), index.writer() as writer:
+        writer.add([Document(changed[0].id, "again")], [[1.0] * DIM])
+    with index.writer() as writer:
+        assert writer.add(*_parts(changed[:1]), on_existing="skip") == 0
+    gone = {doc.id for doc in (*docs[::7], *changed)}
+    left = [doc for doc in docs if doc.id not in gone] + changed
+    index.compact()
+    for library in (
+        Library(index, _small(left)),
+        Library(Index.open(address), _small(left)),
+    ):
+        assert len(library.index) == len(left)
+        assert library.index.manifest == index.manifest
+        assert sorted(library.index.ids()) == sorted(doc.id for doc in left)
+        assert docs[0].id not in library.index
+        for at, text in enumerate(QUERIES[:30]):
+            _agree(library, text, vector_of(at))
+        _agree(library, WORDS[-1], None, where="year = 2003", facets="year")
+    assert index.verify().documents == len(left)
+    assert index.delete(where="year is not null", force=True) > 100
+    assert not [*index.search(where="year is not null")]
+    assert index.delete([*index.ids()]) + 0 <= 30
+    assert len(index) == 0
+    assert [*index.search("bala", vector=vector_of(1))] == []
+    _put(index, docs[:20])
+    assert len(index) == len(index.search(vector=vector_of(1), k=99)) + 1
+    assert index.verify().documents == 20
+
+
+def test_failed_changes_are_rolled_back(address: str) -> None:
+    docs = documents(20)
+    index = _create(address)
+    _put(index, docs)
+    with pytest.raises(InterruptedError), index.writer() as writer:
+        writer.delete([docs[1].id])
+        writer.commit()
+        writer.commit()  # nothing to commit
+        writer.add([Document("new", "zebra")], [[1.0] * DIM])
+        writer.delete([docs[0].id])
+        raise InterruptedError
+    index.refresh()
+    assert (len(index), "new" in index, docs[0].id in index) == (19, False, True)
+    assert (index.manifest.commit, docs[1].id in index) == (2, False)
+    assert not index.search("zebra", fusion="keyword").hits
+    with pytest.raises(VocabtoolError, match="year"), index.writer() as writer:
+        writer.add([Document("new", "zebra", {"year": "no year"})], [[1.0] * DIM])
+    with pytest.raises(ValueError, match="vector"), index.writer() as writer:
+        writer.add([Document("new", "zebra")], [[1.0] * (DIM + 1)])
+    assert (len(index), "new" in index) == (19, False)
+    with index.writer() as writer:  # what was dropped leaves nothing behind
+        writer.add([Document("new", "yak")], [[1.0] * DIM])
+    assert [hit.id for hit in index.search("zebra yak", fusion="keyword")] == ["new"]
+    assert index.verify().documents == 20
+
+
+def test_two_handles(address: str) -> None:
+    """A second handle sees no change before the commit, and every change after a refresh."""
+    docs = documents(30)
+    one = _create(address)
+    other = Index.open(address)
+    with one.writer() as writer:
+        writer.add(*_parts(docs[:20]))
+        assert len(other) == 0
+        assert other.search("bala").hits == ()
+        writer.commit()
+        writer.add(*_parts(docs[20:]))
+    other.refresh()
+    for index in (one, other):
+        _agree(Library(index, _small(docs)), "bala kerb", vector_of(1))
+    one.delete(docs[0].id)
+    other.refresh()
+    assert (len(other), docs[0].id in other) == (29, False)
+    other.delete(docs[1].id)
+    one.refresh()
+    assert (len(one), docs[1].id in one) == (28, False)
+    with other:
+        assert other.get(docs[2].id) is not None
+    with pytest.raises(VocabtoolError, match="closed"):
+        other.get(docs[2].id)
+    assert docs[2].id in one
+
+
+def test_hostile_documents(address: str) -> None:
+    """Hostile ids, texts, field names and values are stored and returned unchanged."""
+    texts = HOSTILE_TEXTS
+    names = [text[:60] for text in texts if text.isprintable() and text == text.strip()]
+    docs = [
+        Doc(text, f"{text} word{at}", _tuple_of(at), dict.fromkeys(names, text))
+        for at, text in enumerate(texts)
+    ]
+    index = _create(address)
+    _put(index, docs)
+    shown = [*texts]
+    if "://" in address:  # PostgreSQL cannot store U+0000
+        shown = [text.replace("\0", "\ufffd") for text in texts]
+    assert sorted(index.ids()) == sorted(shown)
+    for at, doc in enumerate(docs):
+        found = index.get(doc.id)
+        assert found is not None
+        assert (found.id, found.text) == (shown[at], f"{shown[at]} word{at}")
+        assert dict(found.fields) == dict.fromkeys(names, shown[at])
+        assert index.search(f"word{at}")[0].id == shown[at]
+    for name in names:
+        quoted = '"' + name.replace('"', '""') + '"'
+        literal = "'" + texts[1].replace("'", "''") + "'"
+        assert [*index.ids(f"{quoted} = {literal}")] == [texts[1]]
+        assert [hit.id for hit in index.search(where="id = 'd1'", sort=name)] == ["d1"]
+        assert len(index.search(facets=[name], where="id > ''").facets[name]) == 20
+    for left in range(len(texts) - 1, -1, -1):
+        assert index.delete(texts[left]) == 1
+        assert len(index) == left
+
+
+def test_fields_of_all_kinds(address: str) -> None:
+    """Integers of 64 bits, fractions, booleans, strings, lists and objects are kept exactly."""
+    values: Sequence[Any] = (
+        *({"n": 2**63 - 1, "f": 0.1, "b": True}, {"n": -(2**63), "f": 5e-324, "b": False}),
+        *({"n": 0, "f": 2**53 + 1, "s": ""}, {"s": "é\n", "l": []}, {"l": [1, "a", None]}, {}),
+        *({"f": -1.5, "o": {"a": [1]}}, {"n": None, "s": "1"}, {"l": [True, 0.5], "s": "true"}),
+    )
+    index = _create(address)
+    _put(index, [Doc(f"f{at}", "text", (), fields) for at, fields in enumerate(values)])
+    for at, fields in enumerate(values):
+        found = index.get(f"f{at}")
+        assert found is not None
+        held = {name: value for name, value in fields.items() if value is not None}
+        got = {name: value for name, value in found.fields.items() if value is not None}
+        for name, value in held.items():
+            written = got[name]
+            if name in "lo" and isinstance(written, str):
+                written = json.loads(written)
+            assert (written, type(written)) == (value, type(value))
+        assert got.keys() == held.keys()
+    assert [*index.ids("n = 9223372036854775807")] == ["f0"]
+    assert [*index.ids("n < -9223372036854775807")] == ["f1"]
+    assert [*index.ids("f = 9007199254740993")] == ["f2"]
+    assert [*index.ids("f > 0 and f < 0.1")] == ["f1"]
+    assert [hit.id for hit in index.search(where="f is not null", sort="f")] == [
+        *("f6", "f1", "f0", "f2")
+    ]
+
+
+def test_loads(address: str, tmp_path: Path) -> None:
+    """An interrupted load resumes. ``update`` and ``sync`` follow changes of the files."""
+    docs = documents(300)
+    file, vectors = tmp_path / "docs.jsonl", tmp_path / "vectors.npy"
+
+    def write(some: Sequence[Doc]) -> None:
+        rows = [{"id": doc.id, "text": doc.text, **doc.fields} for doc in some]
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        np.save(vectors, np.array([doc.vector or (0,) * DIM for doc in some], np.float32))
+
+    def stop(_: str, share: float) -> None:
+        raise InterruptedError
+
+    write(docs)
+    index = _create(address)
+    asked: Any = {"id_field": "id", "keep": [*FIELDS], "vectors": vectors, "commit_rows": 1}
+    with pytest.raises(InterruptedError):
+        index.load(file, **asked, progress=stop)
+    index = Index.open(address)
+    before = len(index)
+    report = index.load(file, **asked)
+    assert (report.resumed, report.added) == (before, 300 - before)
+    assert index.load(file, **asked).added == 0
+    library = Library(index, _small(docs))
+    for text in QUERIES[:10]:
+        _agree(library, text, vector_of(4))
+    changed = docs[5]._replace(text="zebra bala")
+    write(kept := [changed, *docs[6:250]])
+    assert index.update(vectors=vectors).updated == 1
+    assert len(index) == 300
+    assert index.update(sync=True, vectors=vectors).removed == 55
+    assert len(index) == len(kept)
+    assert index.search("zebra")[0].id == changed.id
+    assert sorted(index.ids()) == sorted(doc.id for doc in kept)
+    assert index.verify().documents == len(kept)
+
+
+def test_created_once(address: str) -> None:
+    """Only ``force`` replaces an index, at once or (``in_place=False``) by ``put_in_place``."""
+    with pytest.raises(NotFound):
+        Index.open(address)
+    index = _create(address)
+    for each in (index, Index.open(address)):
+        assert (len(each), each.manifest.commit, each.get("d1")) == (0, 0, None)
+        assert each.search("bala", vector=vector_of(1)).hits == ()
+        assert (each.configuration, each.encoder) == (index.configuration, None)
+        assert (each.verify().documents, each.compact(), each.calibration) == (0, 0, None)
+    _put(index, documents(5))
+    with pytest.raises(FolderNotEmpty):
+        _create(address)
+    assert len(Index.open(address)) == 5
+    later = Index.create(address, dim=3, force=True, in_place=False)
+    with later.writer() as writer:
+        writer.add(["later"], [[1, 2, 3]])
+    assert later.is_build
+    assert len(Index.open(address)) == 5
+    assert not later.put_in_place().is_build
+    assert [each.text for each in Index.open(address).documents()] == ["later"]
+    with pytest.raises(VocabtoolError, match="open it again"):
         index.refresh()
-        assert (len(index), "new" in index, docs[0].id in index) == (19, False, True)
-        assert (index.manifest.commit, docs[1].id in index) == (2, False)
-        assert not index.search("zebra", fusion="keyword").hits
-        with pytest.raises(VocabtoolError, match="year"), index.writer() as writer:
-            writer.add([Document("new", "zebra", {"year": "no year"})], [[1.0] * DIM])
-        with pytest.raises(ValueError, match="vector"), index.writer() as writer:
-            writer.add([Document("new", "zebra")], [[1.0] * (DIM + 1)])
-        assert (len(index), "new" in index) == (19, False)
-        with index.writer() as writer:  # what was dropped leaves nothing behind
-            writer.add([Document("new", "yak")], [[1.0] * DIM])
-        assert [hit.id for hit in index.search("zebra yak", fusion="keyword")] == ["new"]
-        assert index.verify().documents == 20
-
-    def test_two_handles(self, address: str) -> None:
-        """A second handle sees no change before the commit, and every change after a refresh."""
-        docs = documents(30)
-        one = _create(address)
-        other = Index.open(address)
-        with one.writer() as writer:
-            writer.add(*_parts(docs[:20]))
-            assert len(other) == 0
-            assert other.search("bala").hits == ()
-            writer.commit()
-            writer.add(*_parts(docs[20:]))
-        other.refresh()
-        for index in (one, other):
-            _agree(Library(index, _small(docs)), "bala kerb", vector_of(1))
-        one.delete(docs[0].id)
-        other.refresh()
-        assert (len(other), docs[0].id in other) == (29, False)
-        other.delete(docs[1].id)
-        one.refresh()
-        assert (len(one), docs[1].id in one) == (28, False)
-        with other:
-            assert other.get(docs[2].id) is not None
-        with pytest.raises(VocabtoolError, match="closed"):
-            other.get(docs[2].id)
-        assert docs[2].id in one
-
-    def test_hostile_documents(self, address: str) -> None:
-        """Hostile ids, texts, field names and values are stored and returned unchanged."""
-        texts = HOSTILE_TEXTS
-        names = [text[:60] for text in texts if text.isprintable() and text == text.strip()]
-        docs = [
-            Doc(text, f"{text} word{at}", _tuple_of(at), dict.fromkeys(names, text))
-            for at, text in enumerate(texts)
-        ]
-        index = _create(address)
-        _put(index, docs)
-        shown = [text if self.keeps_null else text.replace("\0", "\ufffd") for text in texts]
-        assert sorted(index.ids()) == sorted(shown)
-        for at, doc in enumerate(docs):
-            found = index.get(doc.id)
-            assert found is not None
-            assert (found.id, found.text) == (shown[at], f"{shown[at]} word{at}")
-            assert dict(found.fields) == dict.fromkeys(names, shown[at])
-            assert index.search(f"word{at}")[0].id == shown[at]
-        for name in names:
-            quoted = '"' + name.replace('"', '""') + '"'
-            literal = "'" + texts[1].replace("'", "''") + "'"
-            assert [*index.ids(f"{quoted} = {literal}")] == [texts[1]]
-            assert [hit.id for hit in index.search(where="id = 'd1'", sort=name)] == ["d1"]
-            assert len(index.search(facets=[name], where="id > ''").facets[name]) == 20
-        for left in range(len(texts) - 1, -1, -1):
-            assert index.delete(texts[left]) == 1
-            assert len(index) == left
-
-    def test_fields_of_all_kinds(self, address: str) -> None:
-        """Integers of 64 bits, fractions, booleans, strings, lists and objects are kept exactly."""
-        values: Sequence[Any] = (
-            *({"n": 2**63 - 1, "f": 0.1, "b": True}, {"n": -(2**63), "f": 5e-324, "b": False}),
-            *({"n": 0, "f": 2**53 + 1, "s": ""}, {"s": "é\n", "l": []}, {"l": [1, "a", None]}, {}),
-            *({"f": -1.5, "o": {"a": [1]}}, {"n": None, "s": "1"}, {"l": [True, 0.5], "s": "true"}),
-        )
-        index = _create(address)
-        _put(index, [Doc(f"f{at}", "text", (), fields) for at, fields in enumerate(values)])
-        for at, fields in enumerate(values):
-            found = index.get(f"f{at}")
-            assert found is not None
-            held = {name: value for name, value in fields.items() if value is not None}
-            got = {name: value for name, value in found.fields.items() if value is not None}
-            for name, value in held.items():
-                written = got[name]
-                if name in "lo" and isinstance(written, str):
-                    written = json.loads(written)
-                assert (written, type(written)) == (value, type(value))
-            assert got.keys() == held.keys()
-        assert [*index.ids("n = 9223372036854775807")] == ["f0"]
-        assert [*index.ids("n < -9223372036854775807")] == ["f1"]
-        assert [*index.ids("f = 9007199254740993")] == ["f2"]
-        assert [*index.ids("f > 0 and f < 0.1")] == ["f1"]
-        assert [hit.id for hit in index.search(where="f is not null", sort="f")] == [
-            *("f6", "f1", "f0", "f2")
-        ]
-
-    def test_loads(self, address: str, tmp_path: Path) -> None:
-        """An interrupted load resumes. ``update`` and ``sync`` follow changes of the files."""
-        docs = documents(300)
-        file, vectors = tmp_path / "docs.jsonl", tmp_path / "vectors.npy"
-
-        def write(some: Sequence[Doc]) -> None:
-            rows = [{"id": doc.id, "text": doc.text, **doc.fields} for doc in some]
-            file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-            np.save(vectors, np.array([doc.vector or (0,) * DIM for doc in some], np.float32))
-
-        def stop(_: str, share: float) -> None:
-            raise InterruptedError
-
-        write(docs)
-        index = _create(address)
-        asked: Any = {"id_field": "id", "keep": [*FIELDS], "vectors": vectors, "commit_rows": 1}
-        with pytest.raises(InterruptedError):
-            index.load(file, **asked, progress=stop)
-        index = Index.open(address)
-        before = len(index)
-        report = index.load(file, **asked)
-        assert (report.resumed, report.added) == (before, 300 - before)
-        assert index.load(file, **asked).added == 0
-        library = Library(index, _small(docs))
-        for text in QUERIES[:10]:
-            _agree(library, text, vector_of(4))
-        changed = docs[5]._replace(text="zebra bala")
-        write(kept := [changed, *docs[6:250]])
-        assert index.update(vectors=vectors).updated == 1
-        assert len(index) == 300
-        assert index.update(sync=True, vectors=vectors).removed == 55
-        assert len(index) == len(kept)
-        assert index.search("zebra")[0].id == changed.id
-        assert sorted(index.ids()) == sorted(doc.id for doc in kept)
-        assert index.verify().documents == len(kept)
-
-    def test_created_once(self, address: str) -> None:
-        """Only ``force`` replaces an index, at once or (``in_place=False``) by ``put_in_place``."""
-        with pytest.raises(NotFound):
-            Index.open(address)
-        index = _create(address)
-        for each in (index, Index.open(address)):
-            assert (len(each), each.manifest.commit, each.get("d1")) == (0, 0, None)
-            assert each.search("bala", vector=vector_of(1)).hits == ()
-            assert (each.configuration, each.encoder) == (index.configuration, None)
-            assert (each.verify().documents, each.compact(), each.calibration) == (0, 0, None)
-        _put(index, documents(5))
-        with pytest.raises(FolderNotEmpty):
-            _create(address)
-        assert len(Index.open(address)) == 5
-        later = Index.create(address, dim=3, force=True, in_place=False)
-        with later.writer() as writer:
-            writer.add(["later"], [[1, 2, 3]])
-        assert later.is_build
-        assert len(Index.open(address)) == 5
-        assert not later.put_in_place().is_build
-        assert [each.text for each in Index.open(address).documents()] == ["later"]
-        with pytest.raises(VocabtoolError, match="open it again"):
-            index.refresh()
-        at_once = Index.create(address, dim=2, force=True)
-        assert (at_once.is_build, len(Index.open(address))) == (False, 0)
-        assert Index.open(address).configuration.dim == 2
-
-    def test_removed(self, address: str) -> None:
-        """At once, or only if nobody has added documents meanwhile."""
-        empty = _create(address)
-        _put(Index.open(address), documents(5))
-        empty.remove(if_empty=True)
-        assert len(Index.open(address)) == 5
-        Index.open(address).remove()
-        with pytest.raises(NotFound):
-            Index.open(address)
-        _create(address).remove(if_empty=True)
-        with pytest.raises(NotFound):
-            Index.open(address)
-
-
-class TestEmbedded(StoreContract):
-    """A folder."""
-
-    def new_address(self, tmp_path: Path) -> str:
-        return str(tmp_path / "index")
-
-
-class TestPostgres(StoreContract):
-    """An index in a database of a real server."""
-
-    keeps_null = False
-    database: str
-
-    @pytest.fixture(scope="class", autouse=True)
-    @classmethod
-    def _database(cls, postgres_server: PostgresServer) -> None:
-        import psycopg
-
-        cls.database = postgres_server.new_database()
-        with psycopg.connect(cls.database, autocommit=True) as connection:
-            connection.execute("CREATE EXTENSION vector")
-
-    def new_address(self, tmp_path: Path) -> str:
-        return f"{self.database}{'&' if '?' in self.database else '?'}index=index{next(NUMBERS)}"
+    at_once = Index.create(address, dim=2, force=True)
+    assert (at_once.is_build, len(Index.open(address))) == (False, 0)
+    assert Index.open(address).configuration.dim == 2
 
 
 def _create(address: str) -> Index:

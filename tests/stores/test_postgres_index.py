@@ -20,9 +20,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.builders.postgres_server import PostgresServer
-from tests.builders.small_indexes import ids
+from tests.builders.small_indexes import add, ids
 from tests.cli.running import run
-from vocabtool import Document, Index, InvalidCondition, NotFound, VocabtoolError
+from vocabtool import (
+    Document,
+    FolderInUse,
+    Index,
+    InvalidCondition,
+    NotFound,
+    VocabtoolError,
+    Writer,
+)
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, OtherModel
 from vocabtool.index.postgres.snapshot import PostgresSnapshot
@@ -44,7 +52,6 @@ def database(
     monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("vocabtool.index.postgres.database.secrets.randbelow", lambda most: 0)
     with psycopg.connect(postgres_server.new_database(), autocommit=True) as connection:
-        connection.execute("CREATE EXTENSION vector")
         yield connection
 
 
@@ -301,16 +308,6 @@ def test_any_name_of_a_schema(address: str, schema: str) -> None:
     again.remove()
 
 
-def test_a_long_name_of_an_index(address: str) -> None:
-    """It has up to 200 characters, also while it is replaced."""
-    named = address.replace("index=test", f"index={'é' * 200}")
-    Index.create(named, dim=DIM)
-    assert len(Index.create(named, dim=DIM, force=True)) == 0
-    assert len(Index.open(named)) == 0
-    with pytest.raises(VocabtoolError, match="1 to 200 printable characters"):
-        Index.create(f"{named}é", dim=DIM)
-
-
 @pytest.mark.parametrize("schema", ["$user", "", "x" * 64, "a\nb"])
 def test_names_that_no_schema_can_have(address: str, schema: str) -> None:
     with pytest.raises(VocabtoolError, match="the name of a schema must be"):
@@ -475,3 +472,148 @@ def test_large_word_vectors_are_not_in_the_database(
     copy.unlink()
     with pytest.raises(NotFound, match=r"vectors\.npz"):
         Index.open(address).search("w1", fusion="dense")
+
+
+# The writer.
+
+
+def update(writer: Writer, documents: Sequence[Document]) -> None:
+    writer.update(documents, VECTORS[: len(documents)])
+
+
+def texts_of(index: Index) -> dict[str, str]:
+    """The documents of the last commit; fails if a statistic differs from a recount."""
+    index.refresh()
+    assert index.verify().documents == len(index)
+    return {document.id: document.text for document in index.documents()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("'; DROP SCHEMA vocabtool CASCADE; --", '"', "\\", "%s", "{documents}", "$1"),
+        *("Ärger", "名前", "x" * 200, " ", "NULL", "\\N", "\\.", "é" * 200),
+    ],
+)
+def test_names_of_indexes_are_values(address: str, database: Any, name: str) -> None:
+    """They have up to 200 characters, also while the index is replaced."""
+    named = address.replace("index=test", f"index={quote(name)}")
+    Index.create(named, dim=DIM)
+    put(Index.create(named, dim=DIM, force=True), [Document(name, "amber")])
+    assert texts_of(Index.open(named)) == {name: "amber"}
+    assert database.execute("SELECT name FROM vocabtool.indexes").fetchall() == [(name,)]
+    with pytest.raises(VocabtoolError, match="1 to 200 printable characters"):
+        Index.create(f"{named}{'y' * 200}", dim=DIM)
+
+
+def test_one_writer_at_a_time(index: Index, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one waits until the first is closed, for a limited time; each schema has its own."""
+    other, changed = Index.open(address), [Document("d00", "from other", {"y": "word"})]
+    with ThreadPoolExecutor(1) as pool:
+        with index.writer() as writer:
+            put(Index.create(f"{address}&schema=second", dim=DIM), changed)
+            with monkeypatch.context() as impatient:
+                impatient.setattr("vocabtool.index.postgres.database.WAIT_SECONDS", 0.1)
+                told = r"another process writes .* within 0.1 seconds"
+                with pytest.raises(FolderInUse, match=told), other.writer():
+                    pass
+            waiting = pool.submit(add, other, changed, VECTORS[:1], on_existing="update")
+            update(writer, [Document("d00", "from one", {"x": 1})])
+            writer.commit()
+            assert texts_of(Index.open(address))["d00"] == "from one"
+            assert not waiting.done()
+        waiting.result()
+    assert texts_of(index) == {**TEXTS, "d00": "from other"}
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_lost_commit(
+    index: Index, address: str, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The connection is lost before COMMIT arrives, or its answer is: the error says so."""
+    import psycopg
+
+    real = psycopg.Connection.execute
+
+    def execute(self: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        if query == b"COMMIT":
+            if moment == "after":
+                real(self, query)
+            self.close()
+        return real(self, query, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Connection, "execute", execute)
+        with pytest.raises(VocabtoolError, match="Whether the last commit was written is unknown"):
+            put(index, [Document("new", "birch")])
+    assert ("new" in texts_of(Index.open(address))) == (moment == "after")
+
+
+def test_more_than_the_buffer(index: Index, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flushed changes are committed with the others, or not at all."""
+    monkeypatch.setattr("vocabtool.index.postgres.transaction.BUFFER_BYTES", 10_000)
+    with index.writer() as writer:
+        for turn in range(5):
+            update(writer, [Document(f"d{at:02}", f"turn{turn}") for at in range(20)])
+        assert texts_of(Index.open(address)) == TEXTS
+    expected = {**TEXTS, **{f"d{at:02}": "turn4" for at in range(20)}}
+    assert texts_of(index) == expected
+    told = r"a field is new, but 20 .*Nothing of this commit was written"
+    with pytest.raises(VocabtoolError, match=told), index.writer() as writer:
+        update(writer, [Document(f"e{at}", "word") for at in range(20)])
+        update(writer, [Document("f", "birch", {"year": 1})])
+    assert texts_of(index) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM terms_1 WHERE text = 'amber'", "1 terms .*or postings of no term"),
+        ("UPDATE terms_1 SET documents = documents + 1", "terms with another number"),
+        ("UPDATE indexes SET documents = 9, words = words + 1", "2 totals"),
+        ("DELETE FROM postings_1 WHERE frequency = 1", "postings that are missing"),
+        ("UPDATE documents_1 SET words = 7", "1 totals"),
+    ],
+)
+def test_verify_recounts(index: Index, database: Any, statement: str, told: str) -> None:
+    database.execute("SET search_path = vocabtool")
+    database.execute(statement)
+    with pytest.raises(InvalidFile, match=told):
+        index.verify()
+
+
+def test_tables_of_another_version(index: Index, address: str, database: Any) -> None:
+    database.execute("UPDATE vocabtool.version SET number = 9")
+    with pytest.raises(VocabtoolError, match=r"layout 9, wanted 4\): index again"):
+        Index.open(address)
+
+
+def test_a_schema_is_made_once_by_many(address: str) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        addresses = [address.replace("index=test", f"index={name}") for name in "abcdef"]
+        made = [*pool.map(lambda named: Index.create(named, dim=DIM), addresses)]
+    assert len({index.manifest.index for index in made}) == 6
+    assert [len(Index.open(named)) for named in addresses] == [0] * 6
+
+
+def test_passwords_are_never_shown() -> None:
+    for place in ("127.0.0.1:9/db?", "h:no/db?", "127.0.0.1/db?nothing=1&"):
+        with pytest.raises(VocabtoolError) as caught:
+            Index.open(f"postgresql://me:Geheim99@{place}index=test")
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert "Geheim99" not in f"{error} {error!r} {error.args}"
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def test_advice_for_a_missing_certificate_is_not_about_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+
+    def fails(**_: Any) -> None:
+        raise psycopg.OperationalError('root certificate file "root.crt" does not exist')
+
+    monkeypatch.setattr(psycopg.Connection, "connect", fails)
+    with pytest.raises(VocabtoolError, match=r"sslrootcert, sslcert and sslkey$"):
+        Index.open("postgresql://host/docs?sslmode=verify-full&index=test")
