@@ -201,7 +201,7 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
 
 def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of more files than any model has is refused."""
-    monkeypatch.setattr("vocabtool.formats.registry.MAX_FILES", 5)
+    monkeypatch.setattr("vocabtool.formats.detection.MAX_FILES", 5)
     with pytest.raises(UnsupportedFormat, match="a folder of more than 5 files"):
         vocabtool.inspect(folder)
 

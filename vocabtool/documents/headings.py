@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import BadRow, check_parts
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.formats.files import ZipArchive
+from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.vocabulary import decode
 
 if TYPE_CHECKING:

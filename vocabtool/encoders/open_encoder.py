@@ -211,7 +211,7 @@ def _recognise(model: str | Path) -> EncoderKind:
         return _recognise_file(path)
     if not path.is_dir():
         raise NotFound(f"{model}: no such file or folder. If this is a name, {FORMS}")
-    if encoder_files.graphs_file_in(path) is not None:
+    if files.graphs_file_in(path) is not None:
         return "tensorflow"
     try:
         encoder_files.find_static(path)
@@ -234,7 +234,7 @@ def _recognise(model: str | Path) -> EncoderKind:
     raise UnknownFormat(
         f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
         (
-            f"tensorflow: the folder contains none of {', '.join(encoder_files.SAVED_MODELS)}",
+            f"tensorflow: the folder contains none of {', '.join(files.SAVED_MODELS)}",
             f"sentence-transformers: the folder contains neither {' nor '.join(MODEL_FILES)}",
             no_embedding,
             no_graph,
@@ -243,7 +243,7 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
-    from vocabtool.formats import onnx, registry
+    from vocabtool.formats import detection, onnx
     from vocabtool.formats.saved_model import graph_files
 
     vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
@@ -253,7 +253,7 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "static"  # if the file with its words is missing, opening raises an error
         if encoder_files.is_safetensors(source.head):
             return "model2vec"
-        reader = registry.find(source)
+        reader = detection.find(source)
         if reader in vector_readers:
             return "static"
         if reader is graph_files.GRAPH_FILE:
@@ -264,9 +264,9 @@ def _recognise_file(file: Path) -> EncoderKind:
     tried = tuple(f"{reader.format}: {reader.recognise(source)}" for reader in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:
         form = reader.format
-        if reader is registry.JSON:
+        if reader is detection.JSON:
             with suppress(VocabtoolError):
-                form = registry.read(file)[1].format or form
+                form = detection.read(file)[1].format or form
         what = (
             f"its format is {form}, which has no vectors. Train word vectors on your texts "
             "(vocabtool train FILE... -o words.npz), or pass this file as the --vocabulary of "

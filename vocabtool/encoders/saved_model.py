@@ -19,7 +19,7 @@ import numpy as np
 
 from vocabtool.encoders.encoder import DEFAULT_BATCH, Encoder, EncoderOptions, Texts, Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import encoder_files
+from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
@@ -286,7 +286,7 @@ class TensorFlowEncoder(Encoder):
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
         """Open the folder of a SavedModel, or a TensorFlow Hub handle in the local cache."""
-        path = encoder_files.path_of(model)
+        path = files.find_model(model)
         if path.suffix == ".keras" and path.is_file():
             raise UnsupportedFormat(
                 f"{path}: a Keras archive; export it as a SavedModel with `model.export(FOLDER)`"

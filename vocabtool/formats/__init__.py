@@ -1,4 +1,5 @@
 """Readers of model files, one file per format.
 
-Start at ``registry.py``, which lists the readers. ``saved_model/`` reads TensorFlow graphs.
+Start at ``registry.py``, which chooses a vocabulary. ``detection.py`` lists the readers, and
+``saved_model/`` reads TensorFlow graphs.
 """

@@ -41,9 +41,10 @@ from numpy.typing import NDArray
 from vocabtool.choices import MAX_DIM, NAMED
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import files, json_file, word_list
-from vocabtool.formats.files import ZipArchive, map_file
+from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
 from vocabtool.formats.wire import Buffer
+from vocabtool.formats.zip_archive import ZIP, ZipArchive
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import STILL_A_VECTOR, Place, Vocabulary, decode
 
@@ -239,7 +240,7 @@ def _recognise_numpy(source: Source) -> str | None:
     if source.head.startswith(NUMPY_MAGIC):
         beside = source.file.with_suffix(".txt")
         return None if beside.is_file() else "no .txt file with its words beside it"
-    if not source.head.startswith(files.ZIP):
+    if not source.head.startswith(ZIP):
         return "it begins neither like a NumPy array nor like a zip archive"
     try:
         with ZipArchive(source.file) as archive:
@@ -289,7 +290,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
         with file.open("rb") as opened:
             opened.seek(member.header_offset)
             local = opened.read(LOCAL_HEADER)
-        if len(local) < LOCAL_HEADER or not local.startswith(files.ZIP):
+        if len(local) < LOCAL_HEADER or not local.startswith(ZIP):
             raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         start = member.header_offset + LOCAL_HEADER + names

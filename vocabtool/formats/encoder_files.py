@@ -61,7 +61,6 @@ WEIGHTS: Final = "model.safetensors"
 TOKENIZER: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 CONFIG: Final = "config.json"
-SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 MODULES: Final = "modules.json"
 SENTENCES: Final = "sentence_bert_config.json"  # of the module Transformer
 SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
@@ -134,46 +133,19 @@ def find_static(path: Path) -> EmbeddingFiles:
 
 
 def path_of(model: str | Path) -> Path:
-    """Return the path of a model.
-
-    ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
-    prefix such as ``static:`` is ignored.
+    """Return the path of a model (see :func:`files.find_model`), from which its words are read.
 
     A static embedding or an ONNX model is read through its tokenizer. If the tokenizer is at the
     top of the folder ``model``, the result is this folder, otherwise the path of the tokenizer.
     """
-    kind, name = files.split_kind(model) if isinstance(model, str) else ("", "")
-    if kind:
-        model = name
-    if isinstance(model, str) and files.HANDLE.match(model):
-        return files.find(model)
-    path = Path(model)
-    if str(model).startswith(files.ENCODING) and not path.exists():
-        return files.find_encoding(str(model).removeprefix(files.ENCODING))
-    if kind.removesuffix(":") in files.FOLDERS and not path.exists():
-        path = files.find_folder(model)
-    if not path.exists():
-        if kind == "openai:" or str(model).startswith("python:"):
-            what = "a server" if kind else "a callable"
-            raise VocabtoolError(
-                f"{kind}{model}: {what} has no vocabulary; pass a file that lists the words"
-            )
-        raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
-    if not path.is_file() and not path.is_dir():
-        raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
-    if graphs_file_in(path) is not None:
+    path = files.find_model(model)
+    if files.graphs_file_in(path) is not None:
         return path
     for find in (find_static, find_onnx):
         with suppress(VocabtoolError):  # any other model
             tokenizer = find(path).tokenizer
             return path if tokenizer.parent == path else tokenizer
     return path
-
-
-def graphs_file_in(folder: Path) -> Path | None:
-    """Return the first file of ``SAVED_MODELS`` that a folder contains, or ``None``."""
-    paths = (folder / name for name in SAVED_MODELS)
-    return next((path for path in paths if path.exists()), None)
 
 
 def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:

@@ -1,8 +1,7 @@
 """Open files of untrusted models safely, and find models in local caches. Nothing is downloaded.
 
 A model may name a file outside its folder, such as ``../../etc/passwd``, or contain a link to such
-a file. These files are not opened. Members of a zip archive are read in memory, with limits on
-their number and size; Python's ``zipfile`` parses the layout (PKWARE's APPNOTE.TXT).
+a file. These files are not opened.
 
 Cache of tensorflow_hub (0.16.1): ``tfhub_cache_dir`` in tensorflow_hub/resolver.py and
 ``_module_dir`` in tensorflow_hub/compressed_module_resolver.py. The name of a module's folder is
@@ -11,22 +10,23 @@ the SHA-1 hash of the module's handle. Handles that are spelled differently have
 
 from __future__ import annotations
 
-import io
 import json
 import mmap
 import os
 import re
-import struct
-import zipfile
-import zlib
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Self, get_args
+from typing import Final, get_args
 
 from vocabtool.choices import KINDS, TiktokenName
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, refuse_pointer
+from vocabtool.errors import (
+    InvalidFile,
+    NotFound,
+    UnsupportedFormat,
+    VocabtoolError,
+    refuse_pointer,
+)
 from vocabtool.formats.wire import Buffer
 from vocabtool.vocabulary import printable
 
@@ -104,110 +104,6 @@ def read_linkless(path: Path) -> bytes:
     """Return the content of a file of the model that is no link."""
     refuse_link(path)
     return read_file(path, MAX_FILE)
-
-
-# Zip archives.
-
-ZIP: Final = b"PK\x03\x04"  # at the beginning of a member
-MAX_DIRECTORY: Final = 1 << 21  # bytes; Python needs fifteen times as many
-MAX_FREE: Final = 1 << 23  # bytes that any archive may unpack to ...
-MAX_GROWTH: Final = 3  # ... and this many times its own size
-CHUNK: Final = 1 << 16
-ENCRYPTED: Final = 1  # bit of a member's flags
-METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # in LZMA, a member sets the memory
-
-DAMAGES: Final = (
-    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
-    *(EOFError, OSError, RuntimeError, ValueError, OverflowError, NotImplementedError),
-)
-
-
-class _BoundedFile(io.FileIO):
-    """A file that refuses large reads, because a damaged archive may state any size."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > MAX_DIRECTORY:
-            raise InvalidFile(f"a zip directory of {size:,} bytes, more than {MAX_DIRECTORY:,}")
-        return super().read(size) or b""
-
-
-class ZipArchive:
-    """An open zip archive.
-
-    ``names``: the paths of its files, with ``/``, in the order of the archive. ``most``: the
-    largest number of bytes to unpack in total; by default, ``MAX_FREE`` plus ``MAX_GROWTH`` times
-    the size of the archive.
-    """
-
-    def __init__(self, path: Path, most: int | None = None) -> None:
-        self._file = _BoundedFile(path, "rb")
-        try:
-            with _zip_damage("its directory"):
-                self._zip = zipfile.ZipFile(self._file)
-            self._members = _check_members(self._zip.filelist)
-        except BaseException:
-            self._file.close()
-            raise
-        self.names = tuple(name for name in self._members if not name.endswith("/"))
-        self._limit = MAX_FREE + MAX_GROWTH * path.stat().st_size if most is None else most
-        self._left = self._limit
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._zip.close()
-        self._file.close()
-
-    def read(self, name: str) -> bytes:
-        data = io.BytesIO()
-        self.copy(name, data)
-        return data.getvalue()
-
-    def copy(self, name: str, target: BinaryIO) -> None:
-        """Write the content of a member to ``target``, and check its checksum."""
-        member = self._members[name]
-        shown = printable(name.encode("utf-8", "surrogateescape"))
-        if member.flag_bits & ENCRYPTED:
-            raise UnsupportedFormat(f"{shown} is encrypted: save the archive without a password")
-        if member.compress_type not in METHODS:
-            what = (
-                f"is compressed by method {member.compress_type}, wanted 0 (stored) or 8 (deflated)"
-            )
-            raise UnsupportedFormat(f"{shown} {what}")
-        with _zip_damage(shown), self._zip.open(member) as opened:
-            while piece := opened.read(min(CHUNK, self._left + 1)):
-                self._left -= len(piece)
-                if self._left < 0:
-                    what = f"the archive unpacks to more than {self._limit:,} bytes"
-                    raise InvalidFile(f"{shown}: {what}, far more than its size")
-                target.write(piece)
-
-
-def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
-    if len(members) > MAX_FILES:
-        raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_FILES:,}")
-    checked: dict[str, zipfile.ZipInfo] = {}
-    for member in members:
-        name = member.orig_filename.replace("\\", "/")
-        shown = printable(name.encode("utf-8", "surrogateescape"))
-        steps = name.removesuffix("/").split("/")
-        if any(step in ("", ".", "..") for step in steps) or set(name) & {"\0", ":"}:
-            raise InvalidFile(f"the path of the member {shown!r} leads out of the archive")
-        if name in checked and not name.endswith("/"):
-            raise InvalidFile(f"two members are named {shown!r}")
-        checked[name] = member
-    return checked
-
-
-@contextmanager
-def _zip_damage(part: str) -> Iterator[None]:
-    try:
-        yield
-    except (InvalidFile, UnsupportedFormat):
-        raise
-    except DAMAGES as error:
-        raise InvalidFile(f"the zip archive is damaged at {part}: {error}") from error
 
 
 # Local caches.
@@ -320,3 +216,40 @@ def find_folder(model: str | Path) -> Path:
         f"{name}: no such folder, and no model {' or '.join(tried)} in the local cache. "
         f"To download it: hf download {tried[0]}"
     )
+
+
+SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
+
+
+def find_model(model: str | Path) -> Path:
+    """Return the path of a model.
+
+    ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
+    prefix such as ``static:`` is ignored.
+    """
+    kind, name = split_kind(model) if isinstance(model, str) else ("", "")
+    if kind:
+        model = name
+    if isinstance(model, str) and HANDLE.match(model):
+        return find(model)
+    path = Path(model)
+    if str(model).startswith(ENCODING) and not path.exists():
+        return find_encoding(str(model).removeprefix(ENCODING))
+    if kind.removesuffix(":") in FOLDERS and not path.exists():
+        path = find_folder(model)
+    if not path.exists():
+        if kind == "openai:" or str(model).startswith("python:"):
+            what = "a server" if kind else "a callable"
+            raise VocabtoolError(
+                f"{kind}{model}: {what} has no vocabulary; pass a file that lists the words"
+            )
+        raise NotFound(f"{path}: no such file or folder (a hub handle begins with https://)")
+    if not path.is_file() and not path.is_dir():
+        raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
+    return path
+
+
+def graphs_file_in(folder: Path) -> Path | None:
+    """Return the first file of ``SAVED_MODELS`` that a folder contains, or ``None``."""
+    paths = (folder / name for name in SAVED_MODELS)
+    return next((path for path in paths if path.exists()), None)

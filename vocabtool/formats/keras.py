@@ -15,6 +15,10 @@ An archive (keras/src/saving/saving_lib.py, and the same file in tf_keras) is a 
 
 If a layer was given a vocabulary *file*, Keras 2 stores only the path of that file.
 
+A SavedModel of Keras 2 describes its layers in ``keras_metadata.pb``: ``SavedMetadata`` in
+tf_keras/protobuf/saved_metadata.proto. Each object has a JSON configuration (``python_properties``
+in tf_keras/src/saving/legacy/saved_model/layer_serialization.py).
+
 ``Tokenizer.to_json()`` (keras-team/tf-keras, tf_keras/src/preprocessing/text.py) writes an object
 ``config`` with settings and ``word_index``. ``word_index`` is a string with a JSON object that maps
 words to ids. A file may also have only the content of ``config``. Ids begin at 1. Words whose ids
@@ -31,10 +35,18 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from vocabtool.errors import InvalidFile, reading
-from vocabtool.formats import json_file, word_list
-from vocabtool.formats.files import ZipArchive
-from vocabtool.formats.reader import Finding, Findings, JsonReader, PassedOver, Reader, Source
+from vocabtool.formats import json_file, wire, word_list
+from vocabtool.formats.reader import (
+    MAX_SPECIALS,
+    Finding,
+    Findings,
+    JsonReader,
+    PassedOver,
+    Reader,
+    Source,
+)
 from vocabtool.formats.saved_model import contents
+from vocabtool.formats.zip_archive import ZIP, ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
     EntryType,
@@ -45,8 +57,6 @@ from vocabtool.vocabulary import (
     guess_marker,
     printable,
 )
-
-ZIP: Final = b"PK\x03\x04"  # the first member of an archive
 
 Token = str | int | None
 
@@ -193,6 +203,42 @@ def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings
     return layer.first_id if alike else 0
 
 
+# keras_metadata.pb of Keras 2.
+
+# Field numbers of SavedMetadata and of its SavedObject.
+MAX_PATH: Final = 4096
+NODES: Final = 1
+NODE_PATH: Final = 3
+METADATA: Final = 5
+
+
+def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
+    """Return the lookup layers in a ``keras_metadata.pb``, without words; outer layers come last.
+
+    A TextVectorization contains a StringLookup of the same table.
+    """
+    layers = []
+    span = None
+    for span in wire.messages(data, (0, len(data)), NODES):
+        node = wire.Message(data, span)
+        name, metadata = node.value(NODE_PATH), node.value(METADATA)
+        if len(name) > MAX_PATH:
+            what = f"a path has {len(name):,} bytes; wanted at most {MAX_PATH:,}"
+            raise InvalidFile(what, offset=span[0])
+        if not any(kind.encode() in metadata for kind in MASK_AND_OOV):
+            continue
+        path = printable(name)
+        described = parse(path, metadata)
+        if is_object(described) and described["class_name"] in MASK_AND_OOV:
+            described["config"].pop("vocabulary", None)  # the graph has the words
+            layers.append(lookup_layer(path, described))
+    if span is None:
+        raise InvalidFile(
+            "contains no object: not a keras_metadata.pb, or truncated near its beginning"
+        )
+    return tuple(sorted(layers, key=lambda layer: len(layer.path), reverse=True))
+
+
 # Archives.
 
 CONFIG: Final = "config.json"
@@ -206,8 +252,6 @@ MERGES: Final = "/merges.txt"
 INNER: Final = "/_lookup_layer"  # the lookup layer inside a TextVectorization saves the same file
 OLD_LAYERS: Final = "_layer_checkpoint_dependencies"  # Keras 2.12's name of "layers"
 
-MAX_PATH: Final = 4096
-MAX_SPECIALS: Final = 1_000
 UNDESCRIBED: Final = (
     "config.json describes no layer for this file: the first entries may be mask and unknown "
     "entries"

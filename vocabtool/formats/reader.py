@@ -19,6 +19,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Place, Vocabulary, printable
 
+MAX_SPECIALS: Final = 1_000  # entries of a layer for unknown words that are listed
 MIN_ENTRIES: Final = 10  # shorter lists are more often something else
 TOO_FEW: Final = f"fewer than {MIN_ENTRIES} strings that no table uses"
 

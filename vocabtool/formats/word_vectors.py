@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
-from vocabtool.formats import binary_vectors, files
+from vocabtool.formats import binary_vectors
 from vocabtool.formats.binary_vectors import HEADER, VectorFile
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.formats.word_list import MAX_LINE
+from vocabtool.formats.zip_archive import ZIP
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import Place, Vocabulary
@@ -91,7 +92,7 @@ class WordVectors:
             if not file.is_file():
                 raise NotFound(f"{file}: no such file; wanted a file of word vectors")
             source = Source.open(file)
-            if source.head.startswith((binary_vectors.NUMPY_MAGIC, files.ZIP)):
+            if source.head.startswith((binary_vectors.NUMPY_MAGIC, ZIP)):
                 stored = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)

@@ -14,8 +14,6 @@ import fcntl
 import json
 import os
 import reprlib
-import shutil
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
@@ -102,13 +100,13 @@ def no_space(file: str | Path, what: str = "nothing was changed") -> NoSpace:
 
 def is_disk_full(folder: Path) -> bool:
     """Whether a folder's disk has hardly any space: some errors of libraries do not say so."""
-    return shutil.disk_usage(folder).free < LOW
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize < LOW
 
 
 def _is_of_full_disk(error: BaseException) -> bool:
-    code = getattr(error, "sqlite_errorcode", None) or 0
     return (
-        code == sqlite3.SQLITE_FULL
+        getattr(error, "sqlite_errorname", None) == "SQLITE_FULL"
         or getattr(error, "errno", None) in FULL
         or any(os.strerror(number) in str(error) for number in FULL)
     )

@@ -108,12 +108,12 @@ class Words:
                 raise VocabtoolError(f"{model.name}: {LIST}")
             words = cls(model, "named", _tokenizer_by_rule(model, rule), rule=rule)
         else:
-            from vocabtool.formats import registry
+            from vocabtool.formats import detection, registry
 
             if rule is not None:
                 vocabulary = registry.extract(model, name)
                 words = cls(vocabulary, "named", _tokenizer_by_rule(vocabulary, rule), rule=rule)
-            elif registry.has_graphs(model):
+            elif detection.has_graphs(model):
                 words = _from_graph(model, name)
             else:
                 words = _from_file(model, name)

@@ -12,7 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import (
     GIT_LFS,
@@ -22,8 +22,7 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import encoder_files, files, wire
-from vocabtool.formats.keras import LookupLayer
+from vocabtool.formats import files, wire
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.saved_model.checkpoint import Checkpoint
 from vocabtool.formats.saved_model.contents import (
@@ -50,10 +49,13 @@ from vocabtool.formats.saved_model.meta_graph import (
     read_frozen_graph,
     read_saved_model,
 )
-from vocabtool.formats.saved_model.tables import TableDescriber, read_keras_metadata
+from vocabtool.formats.saved_model.tables import TableDescriber
 from vocabtool.formats.saved_model.tokenizers import KINDS, read_tokenizer
 from vocabtool.formats.wire import LEN
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
+
+if TYPE_CHECKING:
+    from vocabtool.formats.keras import LookupLayer
 
 HEAD: Final = 4096
 SPACY: Final = "vocab/strings.json"
@@ -108,8 +110,8 @@ def open_graphs(model: str | Path) -> GraphFile:
     :class:`InvalidFile`.
     """
     with reading(str(model)):
-        path = encoder_files.path_of(model)
-        file = encoder_files.graphs_file_in(path) if path.is_dir() else path
+        path = files.find_model(model)
+        file = files.graphs_file_in(path) if path.is_dir() else path
         if file is None:
             raise no_model_in(path)
     with reading(str(file)):
@@ -142,7 +144,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
     """Make the error for a folder without a model. ``tried``: the problems with its files."""
     below = sorted(
         str(path.parent)
-        for name in (*encoder_files.SAVED_MODELS, SPACY)
+        for name in (*files.SAVED_MODELS, SPACY)
         for pattern in (f"*/{name}", f"*/*/{name}")
         for path in folder.glob(pattern)
     )
@@ -235,7 +237,9 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
     layers: tuple[LookupLayer, ...] = ()
     if not opened.frozen and os.path.lexists(folder / KERAS):
         with findings.warning(), reading(KERAS):
-            layers = read_keras_metadata(read_file(folder / KERAS, KERAS))
+            from vocabtool.formats.keras import read_metadata  # needed by few models
+
+            layers = read_metadata(read_file(folder / KERAS, KERAS))
     graphs = []
     for graph in opened.graphs:
         linker = Linker(graph)

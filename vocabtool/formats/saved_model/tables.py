@@ -4,10 +4,7 @@ A table does not state which id an unknown word gets. The ops around the lookup 
 value, a hash beside the lookup (``num_oov_buckets`` of TensorFlow, ``num_oov_indices`` of Keras), a
 comparison with Keras's mask token, or a WordPiece op.
 
-Keras 2 also describes its lookup layers in ``keras_metadata.pb``: their names and tokens are read
-from it. Layout: ``SavedMetadata`` in tf_keras/protobuf/saved_metadata.proto. Each object has a JSON
-configuration (``python_properties`` in
-tf_keras/src/saving/legacy/saved_model/layer_serialization.py).
+Keras 2 also describes its lookup layers in ``keras_metadata.pb``, with their names and tokens.
 """
 
 from __future__ import annotations
@@ -15,13 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vocabtool.errors import InvalidFile
-from vocabtool.formats import keras, wire
-from vocabtool.formats.reader import Findings
+from vocabtool.formats.reader import MAX_SPECIALS, Findings
 from vocabtool.formats.saved_model.contents import TableContents, scalar
 from vocabtool.formats.saved_model.graph import PIECE_OP, TABLE_OP, Body, Node, Reference
 from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Table
@@ -34,6 +29,9 @@ from vocabtool.vocabulary import (
     in_id_order,
     printable,
 )
+
+if TYPE_CHECKING:
+    from vocabtool.formats.keras import LookupLayer
 
 FINDS: Final = frozenset((b"LookupTableFind", b"LookupTableFindV2"))
 WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
@@ -73,11 +71,9 @@ class Lookup:
 
 
 class TableDescriber:
-    def __init__(
-        self, linker: Linker, layers: tuple[keras.LookupLayer, ...], findings: Findings
-    ) -> None:
+    def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
-        self._layers: dict[int | None, keras.LookupLayer] = {}
+        self._layers: dict[int | None, LookupLayer] = {}
         for layer in layers:
             path = [name.encode() for name in layer.path.split(".")[1:]]
             for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
@@ -183,7 +179,7 @@ class TableDescriber:
             first = 0 if mask is None else mask.id + 1
             unknown = Unknown(first, first_id - first)
         if unknown is not None and unknown.id >= 0:
-            end = min(unknown.id + min(unknown.count, keras.MAX_SPECIALS), first_id)
+            end = min(unknown.id + min(unknown.count, MAX_SPECIALS), first_id)
             specials += [Special(id_, token, "unknown") for id_ in range(unknown.id, end)]
         return tuple(sorted(specials, key=lambda special: special.id))
 
@@ -255,36 +251,3 @@ def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) 
         if isinstance(chosen, bytes) and isinstance(token, int):  # an inverse table
             return Special(token, decode(chosen), "mask")
     return None
-
-
-# Field numbers of SavedMetadata and of its SavedObject.
-NODES: Final = 1
-NODE_PATH: Final = 3
-METADATA: Final = 5
-
-
-def read_keras_metadata(data: bytes) -> tuple[keras.LookupLayer, ...]:
-    """Return the lookup layers in a ``keras_metadata.pb``, without words; outer layers come last.
-
-    A TextVectorization contains a StringLookup of the same table.
-    """
-    layers = []
-    span = None
-    for span in wire.messages(data, (0, len(data)), NODES):
-        node = wire.Message(data, span)
-        name, metadata = node.value(NODE_PATH), node.value(METADATA)
-        if len(name) > keras.MAX_PATH:
-            what = f"a path has {len(name):,} bytes; wanted at most {keras.MAX_PATH:,}"
-            raise InvalidFile(what, offset=span[0])
-        if not any(kind.encode() in metadata for kind in keras.MASK_AND_OOV):
-            continue
-        path = printable(name)
-        described = keras.parse(path, metadata)
-        if keras.is_object(described) and described["class_name"] in keras.MASK_AND_OOV:
-            described["config"].pop("vocabulary", None)  # the graph has the words
-            layers.append(keras.lookup_layer(path, described))
-    if span is None:
-        raise InvalidFile(
-            "contains no object: not a keras_metadata.pb, or truncated near its beginning"
-        )
-    return tuple(sorted(layers, key=lambda layer: len(layer.path), reverse=True))
