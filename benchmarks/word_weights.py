@@ -30,7 +30,7 @@ import numpy as np
 
 from vocabtool.choices import WEIGHTINGS
 from vocabtool.encoders.encoder import EncoderOptions
-from vocabtool.encoders.static import StaticEncoder, VectorFile
+from vocabtool.encoders.static import StaticEncoder
 
 DEPTH: Final = 10
 COLLECTIONS: Final = {"cosqa": "dev", "cranfield": "test", "scifact": "train"}  # the judged split
@@ -111,9 +111,7 @@ def table(vectors: Path, rule: str | None) -> Iterator[str]:
     found = {name: collection(SHARED / "ir" / name, split) for name, split in COLLECTIONS.items()}
     yield f"{'nDCG@10':<10}" + "".join(f"{name:>11}" for name in (*found, "mean"))
     for weights in WEIGHTINGS:
-        encoder = StaticEncoder.open(
-            VectorFile(vectors), EncoderOptions(rule=rule, weights=weights)
-        )
+        encoder = StaticEncoder(vectors, EncoderOptions(rule=rule, weights=weights))
         scores = [mean_ndcg(encoder, searched) for searched in found.values()]
         yield f"{weights:<10}" + "".join(f"{score:11.3f}" for score in (*scores, fmean(scores)))
 

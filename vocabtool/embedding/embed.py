@@ -54,7 +54,7 @@ from vocabtool.embedding.shards import (
     without_a_value,
     write_shard,
 )
-from vocabtool.encoders.encoder import THREADS, Encoder, FittedWeights, Vectors
+from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
@@ -259,7 +259,7 @@ def embed(
             slabs_of, sources if files is None else files, options, plan, done, measure
         )
         # An actor may have another working directory.
-        path, threads = folder.path.absolute(), threads or THREADS[encoder.kind]
+        path, threads = folder.path.absolute(), threads or encoder.threads
         make_maker = partial(ShardMaker, path, plan, encoder, threads)
         size = sum(file.size for file in watched) if can_be_read_again(files) else 0
         log, tracker = ReadLog(), _Tracker(size or None, progress)

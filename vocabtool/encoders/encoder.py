@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,16 +48,6 @@ Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 DEFAULT_BATCH: Final = 256  # texts at a time; where they are padded, sorted by length first
-# Batches that are encoded in parallel.
-THREADS: Final[dict[EncoderKind, int]] = {
-    "tensorflow": 3,  # one batch is tokenized while another is multiplied
-    "static": 2,
-    "model2vec": 2,  # one batch is tokenized while another is added up
-    "onnx": 2,  # one batch is tokenized while another is multiplied
-    "sentence-transformers": 1,
-    "openai": 2,  # each sends several requests
-    "python": 1,
-}
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
@@ -271,6 +262,7 @@ class Encoder(ABC):
     """Turns texts into vectors. An encoder is thread-safe and can be pickled.
 
     ``dim``: length of a vector. ``max_batch``: maximum number of texts per call of the model.
+    ``threads``: how many batches are best encoded in parallel.
     ``max_tokens``: how many tokens of a text are used at most. Special tokens, which the model
     adds, do not count. ``None``: no limit, or the limit is unknown.
     ``options``: the options that open the same encoder again, including the kind.
@@ -281,6 +273,7 @@ class Encoder(ABC):
     kind: EncoderKind
     dim: int
     max_batch: int
+    threads: int = 1
     max_tokens: int | None = None
     folder: Path | None = None
     skips_blank: bool = False
@@ -377,6 +370,20 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
     return vectors
 
 
+def hash_files(start: bytes, files: Iterable[Path], folder: Path | None = None) -> str:
+    """Return the hexadecimal SHA-256 of ``start`` and the contents of files.
+
+    ``folder``: if given, the paths of the files in this folder count, too.
+    """
+    digest = hashlib.sha256(start)
+    for file in files:
+        with reading(str(file)), file.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").digest()
+        name = b"" if folder is None else os.fsencode(file.relative_to(folder).as_posix())
+        digest.update(b"%d\n" % len(name) + name + content)
+    return digest.hexdigest()
+
+
 def unit_length(vectors: Vectors) -> Vectors:
     """Scale vectors to length 1: float32, shape (n, dim). Zero vectors stay zero."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -412,7 +419,8 @@ class PromptEncoder(Encoder):
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
     ) -> None:
         self.plain, self._prompts, self._more = encoder, prompts, notes
-        self.kind, self.max_batch, self.dim = encoder.kind, encoder.max_batch, dim
+        self.kind, self.threads, self.dim = encoder.kind, encoder.threads, dim
+        self.max_batch = encoder.max_batch
         self.options = replace(
             encoder.options,
             prompt_query=prompts.query,

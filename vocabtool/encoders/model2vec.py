@@ -21,7 +21,6 @@ sentence_transformers/.../static_embedding.py.
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -38,6 +37,7 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    hash_files,
     unit_length,
 )
 from vocabtool.errors import InvalidFile, reading
@@ -55,6 +55,7 @@ class Model2VecEncoder(Encoder):
     """Computes means of token vectors. A text without tokens has the zero vector."""
 
     kind = "model2vec"
+    threads = 2  # one batch is tokenized while another is added up
     words: Words
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
@@ -138,11 +139,8 @@ class Model2VecEncoder(Encoder):
     def fingerprint(self) -> str:
         files = self._files
         facts = f"{files.style} {self._normalize} {self.max_tokens}"
-        digest = hashlib.sha256(f"vocabtool model2vec 1\n{facts}\n".encode())
-        for file in (files.tensors, files.tokenizer):
-            with reading(str(file)), file.open("rb") as opened:
-                digest.update(hashlib.file_digest(opened, "sha256").digest())
-        return digest.hexdigest()
+        start = f"vocabtool model2vec 2\n{facts}\n".encode()
+        return hash_files(start, (files.tensors, files.tokenizer))
 
     def encode(self, texts: Texts) -> Vectors:
         return self.encode_counting(texts).vectors

@@ -17,7 +17,6 @@ sentence-transformers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +39,7 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    hash_files,
     unit_length,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
@@ -76,6 +76,7 @@ class OnnxEncoder(Encoder):
     """
 
     kind = "onnx"
+    threads = 2  # one batch is tokenized while another is multiplied
     words: Words
     max_tokens: int
 
@@ -141,12 +142,8 @@ class OnnxEncoder(Encoder):
     def fingerprint(self) -> str:
         settings = self._settings
         facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {self._side}"
-        digest = hashlib.sha256(f"vocabtool onnx 1\n{facts} {self._output}\n".encode())
-        digest.update(f"{self._settings.lower} {self._document}".encode())
-        for file in (self._files.model, *self._graph.external):
-            with reading(str(file)), file.open("rb") as opened:
-                digest.update(hashlib.file_digest(opened, "sha256").digest())
-        return digest.hexdigest()
+        start = f"vocabtool onnx 2\n{facts} {self._output}\n{settings.lower} {self._document}"
+        return hash_files(start.encode(), (self._files.model, *self._graph.external))
 
     def encode(self, texts: Texts) -> Vectors:
         decoded = decode_texts(texts)

@@ -37,17 +37,13 @@ from vocabtool.encoders.encoder import (
     decode_texts,
     with_prompts,
 )
-from vocabtool.encoders.sentence_transformers import (
-    MODEL_FILES,
-    WEIGHTS,
-    SentenceTransformersEncoder,
-)
-from vocabtool.encoders.static import StaticEncoder, VectorFile
+from vocabtool.encoders.sentence_transformers import MODEL_FILES, WEIGHTS
+from vocabtool.encoders.static import VectorFile
 from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
 from vocabtool.formats import encoder_files, files, word_vectors
 from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
 from vocabtool.formats.reader import Source
-from vocabtool.tokenization.words import Words, words_of
+from vocabtool.tokenization.words import words_of
 
 Model = str | Path | Encoder | VectorFile | Callable[[list[str]], Any]
 GROUP: Final = "vocabtool.encoders"
@@ -74,6 +70,15 @@ PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
     "sentence-transformers": "sentence-transformers models",
     "openai": "models behind HTTP (openai:MODEL@URL)",
     "python": "Python callables",
+}
+# Module and class of the encoder of each kind but ``python``.
+HOMES: Final[Mapping[EncoderKind, str]] = {
+    "tensorflow": "saved_model:TensorFlowEncoder",
+    "static": "static:StaticEncoder",
+    "model2vec": "model2vec:Model2VecEncoder",
+    "onnx": "onnx:OnnxEncoder",
+    "sentence-transformers": "sentence_transformers:SentenceTransformersEncoder",
+    "openai": "openai:OpenAIEncoder",
 }
 FORMS: Final = (
     "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
@@ -150,40 +155,19 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
 
 
 def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Encoder:
-    if kind == "tensorflow":
-        from vocabtool.encoders.saved_model import TensorFlowEncoder
-
-        return TensorFlowEncoder(cast(str | Path, model), options)
-    if kind == "static":
-        if not isinstance(model, VectorFile):
-            model = VectorFile(cast(str | Path, model))
-        return StaticEncoder.open(model, options)
-    if kind == "model2vec":
-        from vocabtool.encoders.model2vec import Model2VecEncoder
-
-        return Model2VecEncoder(cast(str | Path, model), options)
-    if kind == "onnx":
-        from vocabtool.encoders.onnx import OnnxEncoder
-
-        return OnnxEncoder(cast(str | Path, model), options)
-    if kind == "sentence-transformers":
-        return SentenceTransformersEncoder(cast(str | Path, model), options)
-    if kind == "openai":
-        from vocabtool.encoders.openai import OpenAIEncoder
-
-        return OpenAIEncoder(str(model), options)
-    value, maker = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
-    given = options.given_options()
-    own: dict[str, Any] = {
-        name: given[name] for name in ("fingerprint", "max_batch") if name in given
-    }
+    if kind != "python":
+        module, _, name = HOMES[kind].partition(":")
+        maker = getattr(importlib.import_module(f"vocabtool.encoders.{module}"), name)
+        return cast(Encoder, maker(model, options))
+    value, source = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
     if is_encoder(value):
-        return _open_already(value, None, own)
+        given = options.given_options()
+        return _open_already(value, None, [n for n in ("fingerprint", "max_batch") if n in given])
     if not callable(value):
         raise VocabtoolError(
             f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
         )
-    return PythonEncoder(value, made_by=maker, **own)
+    return PythonEncoder(value, options, source)
 
 
 def is_encoder(value: object) -> bool:
@@ -299,55 +283,43 @@ class PythonEncoder(Encoder):
     def __init__(
         self,
         fn: Callable[[list[str]], Any],
-        dim: int | None = None,
-        fingerprint: str | None = None,
-        max_batch: int = DEFAULT_BATCH,
-        words: Words | None = None,
+        options: EncoderOptions,
         made_by: Callable[[], Any] | None = None,
     ) -> None:
-        """Wrap the callable ``fn``.
+        """Wrap the callable ``fn``, which is called once to find the length of a vector.
 
-        ``dim``: the length of a vector. By default, ``fn`` is called once to find the length.
-        ``fingerprint``: a version string. Default: the attribute ``fingerprint`` of ``fn``, or else
-        a hash of the source code of ``fn``.
+        ``options``: the ``fingerprint`` is by default the attribute ``fingerprint`` of ``fn``, or
+        else a hash of the source code of ``fn``.
         ``made_by``: the class or function that returned ``fn``. If given, the source code of
         ``made_by`` is hashed instead of the source code of ``fn``.
         """
-        if not callable(fn):
-            raise ValueError(f"wanted a callable, got {fn!r}")
-        if max_batch < 1 or (dim is not None and dim < 1):
-            raise ValueError(f"max_batch and dim must be at least 1, got {max_batch} and {dim}")
         self._fn = fn
         self._name = name_of(fn)
-        self.max_batch = max_batch
-        self.words = words
-        source = made_by or fn
-        given = fingerprint if fingerprint is not None else getattr(fn, "fingerprint", None)
-        if not given:
+        self.max_batch = options.max_batch or DEFAULT_BATCH
+        self.options = replace(options, max_batch=self.max_batch)
+        source, version = made_by or fn, options.fingerprint
+        if version is None:
+            version = getattr(fn, "fingerprint", None)
+        if not version:
             self._notes += (SOURCE_ONLY.format(name=name_of(source)),)
-        version = str(given) if given else _source_fingerprint(source)
+            version = _source_fingerprint(source)
         self.fingerprint = hashlib.sha256(f"vocabtool python 1\n{version}".encode()).hexdigest()
-        self.options = EncoderOptions(
-            kind=self.kind, fingerprint=fingerprint, max_batch=self.max_batch, vocabulary=words
-        )
-        if dim is None:
-            try:
-                dim = int(self._call([PROBE], None, 0).shape[1])
-            except (VocabtoolError, OSError, MemoryError):
-                raise
-            except Exception as error:  # a callable may raise anything
-                what = f"when called with one text, it raised {type(error).__name__}: {error}"
-                raise OperatorFailed(self._name, what) from error
-        self.dim = dim
+        try:
+            self.dim = int(self._call([PROBE], None, 0).shape[1])
+        except (VocabtoolError, OSError, MemoryError):
+            raise
+        except Exception as error:  # a callable may raise anything
+            what = f"when called with one text, it raised {type(error).__name__}: {error}"
+            raise OperatorFailed(self._name, what) from error
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text. Errors of the callable are not caught."""
         decoded = decode_texts(texts)
-        parts = [
+        vectors = [
             self._call(decoded[start : start + self.max_batch], self.dim, start)
             for start in range(0, len(decoded), self.max_batch)
         ]
-        return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *vectors])
 
     def _call(self, texts: list[str], dim: int | None, start: int) -> Vectors:
         source = f"{self._name}, called with texts {start:,} to {start + len(texts) - 1:,}"

@@ -138,6 +138,7 @@ class OpenAIEncoder(Encoder):
     """
 
     kind = "openai"
+    threads = 2  # each sends several requests
     skips_blank = True
 
     def __init__(

@@ -7,7 +7,6 @@ names a function and an output. The input of a function is texts: any number of 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from vocabtool.encoders.encoder import DEFAULT_BATCH, Encoder, EncoderOptions, Texts, Vectors
+from vocabtool.encoders.encoder import (
+    DEFAULT_BATCH,
+    Encoder,
+    EncoderOptions,
+    Texts,
+    Vectors,
+    hash_files,
+)
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
@@ -283,6 +289,7 @@ class TensorFlowEncoder(Encoder):
     """Encodes texts with a SavedModel."""
 
     kind = "tensorflow"
+    threads = 3  # one batch is tokenized while another is multiplied
 
     def __init__(self, model: str | Path, options: EncoderOptions) -> None:
         """Open the folder of a SavedModel, or a TensorFlow Hub handle in the local cache."""
@@ -363,20 +370,13 @@ class TensorFlowEncoder(Encoder):
         raise failed or UnsupportedFormat("the model accepts no text")
 
     def _digest(self, graph: Path) -> str:
-        digest = hashlib.sha256(b"vocabtool tensorflow encoder 1\n")
-        digest.update(repr((str(self._output.function), self._output.name)).encode())
+        start = ("vocabtool tensorflow encoder 2", str(self._output.function), self._output.name)
         files = [graph]
         for content in CONTENT:
             for parent, folders, names in os.walk(graph.parent / content):
                 folders.sort()
                 files += [Path(parent, name) for name in sorted(names)]
-        for file in files:
-            name = os.fsencode(file.relative_to(graph.parent).as_posix())
-            with file.open("rb") as opened:
-                size = os.fstat(opened.fileno()).st_size
-                digest.update(b"\n%d %d\n" % (len(name), size) + name)
-                digest.update(hashlib.file_digest(opened, "sha256").digest())
-        return digest.hexdigest()
+        return hash_files(repr(start).encode(), files, graph.parent)
 
     # Running it.
 

@@ -5,7 +5,6 @@ Without trust, no code of the model is run: custom modules and pickled weights a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,9 @@ from vocabtool.encoders.encoder import (
     Vectors,
     check_vectors,
     decode_texts,
+    hash_files,
 )
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.encoder_files import LIBRARY, MODULES, read_settings
 from vocabtool.formats.files import find_folder
 from vocabtool.system.native_import import load_triton
@@ -73,15 +73,8 @@ class SentenceTransformersEncoder(Encoder):
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(b"vocabtool sentence-transformers 1\n")
-        for file in sorted(_visible_files(self.folder)):
-            if file.suffix.lower() == ".md":
-                continue
-            with reading(str(file)), file.open("rb") as opened:
-                content = hashlib.file_digest(opened, "sha256").hexdigest()
-            name = file.relative_to(self.folder).as_posix()
-            digest.update(f"{name}\n{content}\n".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()
+        files = sorted(f for f in _visible_files(self.folder) if f.suffix.lower() != ".md")
+        return hash_files(b"vocabtool sentence-transformers 2\n", files, self.folder)
 
     def encode(self, texts: Texts) -> Vectors:
         decoded = decode_texts(texts)

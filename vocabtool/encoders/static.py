@@ -70,13 +70,12 @@ def mean_vectors(
     """
     rows, offsets = known
     starts = offsets
-    parts = -(-np.diff(offsets) // SEGMENT_WORDS)
-    is_long = parts.max(initial=0) > 1
+    segments = np.maximum(-(-np.diff(offsets) // SEGMENT_WORDS), 1)  # of each text
+    is_long = segments.max(initial=1) > 1
     if is_long:
-        parts = np.maximum(parts, 1)
-        first = np.cumsum(parts) - parts
-        within = np.arange(int(parts.sum())) - np.repeat(first, parts)
-        starts = np.append(np.repeat(offsets[:-1], parts) + SEGMENT_WORDS * within, offsets[-1])
+        first = np.cumsum(segments) - segments
+        within = np.arange(int(segments.sum())) - np.repeat(first, segments)
+        starts = np.append(np.repeat(offsets[:-1], segments) + SEGMENT_WORDS * within, offsets[-1])
     values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
     sums: NDArray[np.floating]
     if len(starts) == 2:  # a query: to import scipy would take longer than the whole search
@@ -101,39 +100,44 @@ def mean_vectors(
 
 
 class StaticEncoder(Encoder):
-    """Computes weighted means of word vectors, scaled to unit length. Open it with :meth:`open`.
+    """Computes weighted means of word vectors, scaled to unit length.
 
     A text without known words has the zero vector.
     """
 
     kind = "static"
+    threads = 2
     words: Words
 
     def __init__(
-        self,
-        vectors: VectorFile,
-        options: EncoderOptions,
-        fitted: FittedWeights | None,
-        notes: tuple[str, ...] = (),
-        words: Words | None = None,
+        self, model: str | Path | VectorFile, options: EncoderOptions, words: Words | None = None
     ) -> None:
-        """Use :meth:`open` instead.
+        """Open word vectors. If ``options`` has no fitted weights, call :meth:`fit` to encode.
 
-        ``words``: the vocabulary of ``vectors``, with the rule in ``options``. Default: created.
+        ``words``: the vocabulary of the vectors, with the rule in ``options``. Default: created.
         """
-        self.vectors = vectors
-        self._chosen = notes
-        self._notes = (*notes, *vectors.notes)
-        self.fitted = fitted
-        self.options = replace(options, fitted=fitted)
-        self.dim = int(vectors.matrix.shape[1])
+        self.vectors = vectors = model if isinstance(model, VectorFile) else VectorFile(model)
+        fitted, rule = options.fitted, options.rule
+        if isinstance(fitted, str | Path):
+            fitted = FittedWeights.read(fitted)
+        if rule is None:
+            rule = vectors.words.rule
+        if rule is None:
+            rule, reason = guess_rule(vectors.words)
+            self._notes += (f"no --rule given: using {rule}, because {reason}",)
+        self._notes += vectors.notes
+        self.fitted, weights = fitted, options.weights or DEFAULT_WEIGHTS
         self.max_batch = options.max_batch or DEFAULT_BATCH
-        self.words = words or Words.of(vectors.words, rule=options.rule)
+        self.options = replace(
+            options, rule=rule, fitted=fitted, weights=weights, max_batch=self.max_batch
+        )
+        self.dim = int(vectors.matrix.shape[1])
+        self.words = words or Words.of(vectors.words, rule=rule)
         self._weights: NDArray[np.float32] | None = None
-        self.needs_fit = fitted is None and options.weights != "none"
+        self.needs_fit = fitted is None and weights != "none"
         if fitted is None:
             return
-        if options.weights == "none":
+        if weights == "none":
             raise VocabtoolError("weights='none' cannot be combined with fitted weights")
         if fitted.vectors != vectors.fingerprint:
             raise VocabtoolError(
@@ -143,46 +147,18 @@ class StaticEncoder(Encoder):
             )
         if fitted.rule != self.words.tokenizer.fingerprint:
             raise VocabtoolError(
-                f"the weights were not fitted with the rule {options.rule!r}: fit them again, "
+                f"the weights were not fitted with the rule {rule!r}: fit them again, "
                 "or use the rule that they were fitted with (--rule, rule=)"
             )
         self._weights = fitted.weights(len(vectors.matrix))
-
-    @classmethod
-    def open(cls, vectors: VectorFile, options: EncoderOptions) -> StaticEncoder:
-        """Open an encoder of these word vectors.
-
-        If ``options.fitted`` contains no weights, call :meth:`fit` before encoding.
-        """
-        fitted = options.fitted
-        if isinstance(fitted, str | Path):
-            fitted = FittedWeights.read(fitted)
-        rule = options.rule
-        notes: tuple[str, ...] = ()
-        if rule is None:
-            rule = vectors.words.rule
-        if rule is None:
-            rule, reason = guess_rule(vectors.words)
-            notes = (f"no --rule given: using {rule}, because {reason}",)
-        chosen = replace(
-            options,
-            rule=rule,
-            weights=options.weights or DEFAULT_WEIGHTS,
-            max_batch=options.max_batch or DEFAULT_BATCH,
-        )
-        return cls(vectors, chosen, fitted, notes)
 
     @cached_property
     def fingerprint(self) -> str:
         options = self.options
         fitted = self.fitted.fingerprint if self.fitted is not None else "not fitted"
-        parts = (
-            "vocabtool static 2",
-            self.vectors.fingerprint,
-            self.words.tokenizer.fingerprint,
-            f"{options.weights} {fitted}",
-        )
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        rule = self.words.tokenizer.fingerprint
+        facts = f"{self.vectors.fingerprint}\n{rule}\n{options.weights} {fitted}"
+        return hashlib.sha256(f"vocabtool static 2\n{facts}".encode()).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
@@ -194,8 +170,8 @@ class StaticEncoder(Encoder):
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
         batches = (self._known_rows(array.slice(start, self.max_batch)) for start in starts)
-        parts = [mean_vectors(known, self.vectors.matrix, self._weights) for known in batches]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        means = [mean_vectors(known, self.vectors.matrix, self._weights) for known in batches]
+        return means[0] if len(means) == 1 else np.concatenate(means)
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on a sample of texts.
@@ -233,10 +209,12 @@ class StaticEncoder(Encoder):
 
         Raises :class:`VocabtoolError` if other word vectors or options were used to fit them.
         """
-        return StaticEncoder(self.vectors, self.options, fitted, self._chosen, self.words)
+        encoder = StaticEncoder(self.vectors, replace(self.options, fitted=fitted), self.words)
+        encoder._notes = self._notes
+        return encoder
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StaticEncoder, (self.vectors, self.options, self.fitted, self._chosen)
+        return StaticEncoder, (self.vectors, self.options)
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         judged = self.words.tokenizer.look_up(texts)

@@ -43,7 +43,7 @@ from vocabtool.documents.reading import (
 )
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
-from vocabtool.encoders.encoder import THREADS, Vectors, same_for_documents
+from vocabtool.encoders.encoder import Vectors, same_for_documents
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
@@ -422,7 +422,7 @@ class Loader:
                 cut=cut,
             )
 
-        threads = self._request.threads or (1 if encoder is None else THREADS[encoder.kind])
+        threads = self._request.threads or (1 if encoder is None else encoder.threads)
         return parallel_map(encode, self._read_batches(part), workers=threads)
 
     def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
