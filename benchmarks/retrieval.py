@@ -46,7 +46,7 @@ from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
 from vocabtool.encoders.train import train
 from vocabtool.evaluation.calibrate import calibrate, tune
-from vocabtool.evaluation.judgements import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
+from vocabtool.evaluation.evaluate import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
 from vocabtool.index.index import Index
 from vocabtool.search.settings import Settings
 

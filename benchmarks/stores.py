@@ -381,7 +381,7 @@ def own_quality(uri: str, searched: retrieval.Collection, encoder: str) -> dict[
     """Return the mean nDCG@10 of each way of PostgreSQL's own hybrid search."""
     import numpy as np
 
-    from vocabtool.evaluation.judgements import ndcg
+    from vocabtool.evaluation.evaluate import ndcg
 
     documents, asked = searched.vectors[encoder]
     own = OwnHybrid(uri, documents.shape[1])

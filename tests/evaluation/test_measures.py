@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vocabtool.evaluation.judgements import Interval, intervals, ndcg, recall, reciprocal_rank
+from vocabtool.evaluation.evaluate import Interval, intervals, ndcg, recall, reciprocal_rank
 
 DOCUMENTS = [f"d{number}" for number in range(30)]
 

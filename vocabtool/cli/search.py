@@ -187,7 +187,7 @@ def eval_command(
     unknown words, and for queries without. With --self-check: how often documents of the index are
     found by their own words.
     """
-    from vocabtool.evaluation import compare
+    from vocabtool.evaluation import evaluate
     from vocabtool.reports.index import evaluation_report, self_check_report
 
     if self_check == (queries["queries"] is not None or queries["qrels"] is not None):
@@ -199,10 +199,10 @@ def eval_command(
         index = open_index(folder, model)
         with output.progress_bar(False) as progress:
             if self_check:
-                report = self_check_report(compare.self_check(index, sample, progress=progress))
+                report = self_check_report(evaluate.self_check(index, sample, progress=progress))
             else:
                 judgements = _read_judgements(queries)
-                results = compare.evaluate(index, **judgements, **settings, progress=progress)
+                results = evaluate.evaluate(index, **judgements, **settings, progress=progress)
                 report = evaluation_report(results)
         output.show_report(report, report_format, html)
 
@@ -260,7 +260,7 @@ def calibrate_command(
 
 
 def _read_judgements(queries: dict[str, Any]) -> dict[str, Any]:
-    from vocabtool.evaluation.judgements import read_qrels, read_queries, read_query_vectors
+    from vocabtool.evaluation.evaluate import read_qrels, read_queries, read_query_vectors
 
     if queries["queries"] is None or queries["qrels"] is None:
         raise click.UsageError("pass --queries and --qrels together")

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
@@ -133,11 +134,8 @@ class FittedWeights:
 
     def _to_json(self) -> bytes:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        record = {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in {"format": WEIGHTS_FORMAT, **values}.items()
-        }
-        return json.dumps(record, indent=None, separators=(",", ":")).encode() + b"\n"
+        option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+        return orjson.dumps({"format": WEIGHTS_FORMAT, **values}, option=option)
 
 
 @list_options
@@ -440,8 +438,8 @@ class PromptEncoder(Encoder):
     def fingerprint(self) -> str:
         query, document = self._prompts
         cut = self.dim if self.dim < self.plain.dim else None
-        parts = ["vocabtool prompts 1", self.plain.fingerprint, query, document, cut]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        facts = ["vocabtool prompts 1", self.plain.fingerprint, query, document, cut]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @cached_property
     def words(self) -> Words | None:
@@ -497,9 +495,10 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
     given = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
         encoder = encoder.plain
-    stated = Prompts() if encoder.folder is None else read_prompts(encoder.folder)
-    sides = {side: given[f"prompt_{side}"] for side in stated._fields if f"prompt_{side}" in given}
-    prompts, dim = stated._replace(**sides), given.get("dim", encoder.dim)
+    stated = read_prompts(encoder.folder)
+    query: str = given.get("prompt_query", stated.query)
+    prompts = Prompts(query, given.get("prompt_document", stated.document))
+    dim: int = given.get("dim", encoder.dim)
     if dim > encoder.dim:
         raise VocabtoolError(
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "
@@ -535,19 +534,18 @@ def same_for_documents(encoder: Encoder) -> set[str]:
     plain, document = encoder, ""
     if isinstance(encoder, PromptEncoder):
         plain, document = encoder.plain, encoder.options.prompt_document or ""
-    stated = "" if plain.folder is None else read_prompts(plain.folder).query
     same = {
         PromptEncoder(plain, Prompts(query, document), encoder.dim, ()).fingerprint
-        for query in ("", stated)
+        for query in ("", read_prompts(plain.folder).query)
     }
     return same if document or encoder.dim < plain.dim else {plain.fingerprint, *same}
 
 
-def read_prompts(folder: Path) -> Prompts:
-    """Return the prompts in the settings of a model's folder."""
-    file = folder / PROMPTS
-    if not file.is_file():
+def read_prompts(folder: Path | None) -> Prompts:
+    """Return the prompts in the settings of a model's folder, if there is one."""
+    if folder is None or not (folder / PROMPTS).is_file():
         return Prompts()
+    file = folder / PROMPTS
     settings = read_settings(file, dict)
     with reading(str(file)):
         stated = json_file.expect(settings.get("prompts") or {}, dict, "prompts")
@@ -555,9 +553,9 @@ def read_prompts(folder: Path) -> Prompts:
             name: "" if text is None else json_file.expect(text, str, f"the prompt {name!r:.40}")
             for name, text in stated.items()
         }
-        default = ""
-        if (named := settings.get("default_prompt_name")) is not None:
-            if (name := json_file.expect(named, str, "default_prompt_name")) not in texts:
+        default, name = "", settings.get("default_prompt_name")
+        if name is not None:
+            if json_file.expect(name, str, "default_prompt_name") not in texts:
                 raise InvalidFile(f"default_prompt_name is {name!r:.40}, which is not in `prompts`")
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)

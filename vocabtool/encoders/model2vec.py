@@ -147,7 +147,7 @@ class Model2VecEncoder(Encoder):
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
         decoded = decode_texts(texts)
-        parts, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
+        vectors, cut = [np.zeros((0, self.dim), np.float32)], np.zeros(3, np.int64)
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
             read = batch
@@ -157,8 +157,8 @@ class Model2VecEncoder(Encoder):
                 encoded = self._tokenizer.encode_batch_fast(read, add_special_tokens=False)
             cut += self._cut_off(batch, encoded)
             means = check_vectors(self._means(encoded), len(batch), self.dim, str(self._path))
-            parts.append(unit_length(means) if self._normalize else means)
-        return EncodedTexts(np.concatenate(parts), *cut.tolist())
+            vectors.append(unit_length(means) if self._normalize else means)
+        return EncodedTexts(np.concatenate(vectors), *cut.tolist())
 
     def _means(self, encoded: list[Any]) -> NDArray[np.floating]:
         from scipy.sparse import csr_array

@@ -178,12 +178,12 @@ class OpenAIEncoder(Encoder):
     @cached_property
     def fingerprint(self) -> str:
         name = self._served[0] if self._served else None
-        parts = ["vocabtool openai 1", self._url, self._model, name, self.dim]
-        return hashlib.sha256(orjson.dumps(parts)).hexdigest()
+        facts = ["vocabtool openai 1", self._url, self._model, name, self.dim]
+        return hashlib.sha256(orjson.dumps(facts)).hexdigest()
 
     def encode(self, texts: Texts) -> Vectors:
-        parts = self.encode_batches(texts, self.max_batch)
-        return np.concatenate([np.zeros((0, self.dim), np.float32), *parts])
+        batches = self.encode_batches(texts, self.max_batch)
+        return np.concatenate([np.zeros((0, self.dim), np.float32), *batches])
 
     def encode_batches(self, texts: Texts, size: int) -> list[Vectors]:
         def encode_batch(batch: list[str]) -> Vectors:
@@ -213,14 +213,11 @@ class OpenAIEncoder(Encoder):
             allowed_methods=None,
             retry_after_max=MAX_WAIT,
         )
-        with self._slots:
-            return self._send(orjson.dumps(request), len(texts), retries)
-
-    def _send(self, body: bytes, texts: int, retries: urllib3.Retry) -> Vectors:
         dim = self._served[1] if self._served else MAX_DIM
-        limit = MAX_FACTS + texts * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
+        limit = MAX_FACTS + len(texts) * (MAX_TEXT_FACTS + dim * MAX_NUMBER)
         try:
-            status, answer = self._post(body, limit, retries)
+            with self._slots:
+                status, answer = self._post(orjson.dumps(request), limit, retries)
         except exceptions.HTTPError as error:
             reason = error.reason if isinstance(error, exceptions.MaxRetryError) else error
             what = self._show(f"{type(reason).__name__}: {reason}".encode())
@@ -231,8 +228,8 @@ class OpenAIEncoder(Encoder):
             raise self._failure(what) from error
         if status == 200 and isinstance(answer, bytes):
             raise VocabtoolError(
-                f"{self._url}: the answer for {texts:,} texts has more than {limit:,} bytes. This "
-                f"is too long for vectors of {dim:,} numbers"
+                f"{self._url}: the answer for {len(texts):,} texts has more than {limit:,} bytes. "
+                f"This is too long for vectors of {dim:,} numbers"
             )
         if status != 200:
             what = f"the server answered with status {status}: {self._show(answer)}"
@@ -240,7 +237,7 @@ class OpenAIEncoder(Encoder):
                 raise self._failure(what)
             advice = ADVICE.get(status, "").format(key=self.options.api_key_env or KEY)
             raise VocabtoolError(f"{self._url}: {what}.{advice}")
-        return self._vectors(answer, texts)
+        return self._vectors(answer, len(texts))
 
     def _failure(self, what: str) -> VocabtoolError:
         return VocabtoolError(
@@ -269,10 +266,12 @@ class OpenAIEncoder(Encoder):
             )
             retries = response.retries or retries  # fewer if connections failed
             try:
-                data = self._read(response, limit if response.status == 200 else MAX_FACTS)
+                data, most = bytearray(), limit if response.status == 200 else MAX_FACTS
+                while len(data) <= most and (block := response.read1(READ_BYTES)):
+                    data += block
                 if response.status not in RETRIED or not retries.total:
                     is_answer = response.status == 200 and len(data) <= limit
-                    return response.status, orjson.loads(data) if is_answer else data
+                    return response.status, orjson.loads(data) if is_answer else bytes(data)
                 retries = retries.increment("POST", url, response=response)
             except (exceptions.ProtocolError, exceptions.TimeoutError) as error:
                 retries = retries.increment("POST", url, error=error)
@@ -282,12 +281,6 @@ class OpenAIEncoder(Encoder):
             finally:
                 response.close()
             retries.sleep(response)
-
-    def _read(self, response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
-        data = bytearray()
-        while len(data) <= limit and (block := response.read1(READ_BYTES)):
-            data += block
-        return bytes(data)
 
     def _authorization(self) -> dict[str, str]:
         """Return the header with the key.
@@ -335,22 +328,20 @@ class OpenAIEncoder(Encoder):
                 f"{self._url}: the vectors have {vectors.shape[1]:,} numbers, wanted at most "
                 f"{MAX_DIM:,}"
             )
-        self._check_model(answer.get("model"), vectors.shape[1])
-        return vectors
-
-    def _check_model(self, name: Any, dim: int) -> None:
+        name = answer.get("model")
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             raise VocabtoolError(
                 f"{self._url}: wanted the name of a model (at most {MAX_NAME} characters), got "
                 f"{self._show(repr(name).encode('utf-8', 'replace'))}"
             )
         if self._served is None:
-            self._served = (name, dim)
+            self._served = (name, vectors.shape[1])
         if name != self._served[0]:
             raise VocabtoolError(
                 f"{self._url}: the server changed its model: it was {self._served[0]!r} "
                 f"and is now {name!r}; vectors of two models cannot be mixed"
             )
+        return vectors
 
     def _show_json(self, answer: Any) -> str:
         try:
@@ -372,39 +363,39 @@ def parse_address(address: str) -> tuple[str, str]:
 
     A URL with credentials or a query is refused, because manifests store the URL.
     """
-    parts = ADDRESS.fullmatch(address)
-    if parts is None or not address.isprintable():
+    match = ADDRESS.fullmatch(address)
+    if match is None or not address.isprintable():
         raise VocabtoolError(f"this address is not valid: {FORM}")
     try:
-        url = urlsplit(parts[2])
+        url = urlsplit(match[2])
         port, host = url.port, url.hostname
     except ValueError:
         port = host = None
     if not host:
-        raise VocabtoolError(f"openai:{parts[1]}: the URL has no valid host and port; {FORM}")
+        raise VocabtoolError(f"openai:{match[1]}: the URL has no valid host and port; {FORM}")
     if url.username is not None or url.password is not None or url.query or url.fragment:
         raise VocabtoolError(
-            f"openai:{parts[1]}: the URL must not contain credentials, a query or a fragment: "
+            f"openai:{match[1]}: the URL must not contain credentials, a query or a fragment: "
             f"put the key into the environment variable {KEY}, or name another (--api-key-env)"
         )
     shown = f"[{host}]" if ":" in host else host
     if port is not None and port != {"http": 80, "https": 443}[url.scheme]:
         shown += f":{port}"
-    return parts[1], f"{url.scheme}://{shown}{url.path.rstrip('/')}"
+    return match[1], f"{url.scheme}://{shown}{url.path.rstrip('/')}"
 
 
 def connections(url: str, count: int) -> urllib3.PoolManager:
     """Return a pool of connections, through the proxy that the environment names."""
-    parts = urlsplit(url)
-    proxy = getproxies().get(parts.scheme)
-    if not proxy or proxy_bypass(parts.hostname):  # type: ignore[arg-type, unused-ignore] # a host
+    address = urlsplit(url)
+    proxy = getproxies().get(address.scheme)
+    if not proxy or proxy_bypass(address.hostname):  # type: ignore[arg-type, unused-ignore] # a host
         return _with_time_limit(urllib3.PoolManager(maxsize=count))
     try:
         credentials = urllib3.util.parse_url(proxy).auth
         headers = urllib3.make_headers(proxy_basic_auth=credentials)
         return _with_time_limit(urllib3.ProxyManager(proxy, maxsize=count, proxy_headers=headers))
     except exceptions.HTTPError:
-        name = f"{parts.scheme.upper()}_PROXY"
+        name = f"{address.scheme.upper()}_PROXY"
         raise VocabtoolError(
             f"{name}: this environment variable must be the URL of a proxy, http://HOST:PORT"
         ) from None  # its text contains the URL

@@ -66,21 +66,12 @@ class ModelFunction:
 
     @property
     def arguments(self) -> list[Any]:
-        leaves = import_tensorflow().nest.flatten(self.concrete.structured_input_signature)
-        return list(leaves)
+        """The specifications of the function's inputs, and the values of all other arguments."""
+        return [*import_tensorflow().nest.flatten(self.concrete.structured_input_signature)]
 
     @property
     def inputs(self) -> list[Any]:
         return [leaf for leaf in self.arguments if isinstance(leaf, import_tensorflow().TypeSpec)]
-
-    @property
-    def wants(self) -> str:
-        inputs = []
-        for spec in self.inputs:
-            dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
-            name = getattr(spec, "name", None) or "a tensor"
-            inputs.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
-        return ", ".join(inputs) or "nothing"
 
     @property
     def text_shape(self) -> tuple[int, ...] | None:
@@ -92,10 +83,15 @@ class ModelFunction:
         specs = self.inputs
         if len(specs) != 1 or not isinstance(specs[0], tensorflow.TensorSpec):
             return None
-        if specs[0].dtype != tensorflow.string:
-            return None
         shape = sizes(specs[0].shape)
-        return shape if all(size in (-1, 1) for size in shape) else None
+        takes_texts = specs[0].dtype == tensorflow.string and {*shape} <= {-1, 1}
+        return shape if takes_texts else None
+
+    @property
+    def takes_one(self) -> bool:
+        """Whether the function accepts only one text per call."""
+        shape = self.text_shape
+        return shape is not None and shape[:1] in ((), (1,))
 
     @property
     def in_training(self) -> bool:
@@ -114,13 +110,15 @@ def functions_of(loaded: Any) -> Iterator[ModelFunction]:
         concrete = signatures[name]
         yield ModelFunction(name, True, concrete, concrete)
     for name in MODEL_CALLS:
-        yield from sorted(methods_of(loaded, name), key=lambda method: method.in_training)
+        yield from methods_of(loaded, name)
 
 
-def methods_of(loaded: Any, name: str) -> Iterator[ModelFunction]:
+def methods_of(loaded: Any, name: str) -> list[ModelFunction]:
+    """Return the traces of a method, with traces for training last."""
     method = getattr(loaded, name, None)
-    for concrete in getattr(method, "concrete_functions", ()):
-        yield ModelFunction(name, False, method, concrete)
+    traces = getattr(method, "concrete_functions", ())
+    functions = [ModelFunction(name, False, method, concrete) for concrete in traces]
+    return sorted(functions, key=lambda function: function.in_training)
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
@@ -136,21 +134,24 @@ class Output:
 
     ``leaf``: the index of this output in the flattened result of the function.
     ``spec``: the dtype and shape of this output.
-    ``per_text``: whether the function accepts only one text per call.
     """
 
     function: ModelFunction
     name: str
     leaf: int
     spec: Any
-    per_text: bool
 
     def __str__(self) -> str:
         return f"{self.name!r} of shape {getattr(self.spec, 'shape', '')}"
 
     @property
+    def is_dense(self) -> bool:
+        tensorflow = import_tensorflow()
+        return isinstance(self.spec, tensorflow.TensorSpec | tensorflow.Tensor)  # Tensor in TF1
+
+    @property
     def dtype(self) -> str:
-        return str(self.spec.dtype.name) if is_dense(self.spec) else type(self.spec).__name__
+        return str(self.spec.dtype.name) if self.is_dense else type(self.spec).__name__
 
     @property
     def dim(self) -> int | None:
@@ -160,19 +161,19 @@ class Output:
     @property
     def why_not(self) -> str | None:
         """The reason why the output cannot be one vector per text, or ``None``."""
-        if not is_dense(self.spec):
+        if not self.is_dense:
             return "not a dense tensor: its rows may have different lengths"
         if self.dtype not in FLOATS:
             return "not floating-point numbers"
         rank = self.spec.shape.rank
-        if rank is None or rank == 2 or (rank == 1 and self.per_text):
+        if rank is None or rank == 2 or (rank == 1 and self.function.takes_one):
             return None
         return "one number for each text" if rank < 2 else "several vectors for each text"
 
     def read(self, answer: Any, texts: int) -> Vectors:
         """Return this output from ``answer``, the result of a call: float32, shape (texts, dim)."""
         array = import_tensorflow().nest.flatten(answer)[self.leaf].numpy()
-        if self.per_text and array.ndim == 1:
+        if self.function.takes_one and array.ndim == 1:
             array = array[None]
         if array.ndim != 2 or len(array) != texts:
             raise UnsupportedFormat(
@@ -198,7 +199,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
     if signature is not None:
         named = [function for function in functions if function.name == signature]
         if not named and signature.isidentifier():  # a method of the model
-            named = sorted(methods_of(loaded, signature), key=lambda method: method.in_training)
+            named = methods_of(loaded, signature)
         if not named:
             listed = _list_functions(functions)
             raise UnsupportedFormat(f"no signature {signature!r}. The model has:{listed}")
@@ -217,45 +218,7 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             "inputs, such as ids, can be called by your own callable (python:MODULE:NAME). "
             f"The model has:{_list_functions(functions)}"
         )
-    own = _of_one_function(outputs)
-    default = [result for result in own if result.name == DEFAULT]
-    if len(own) > 1 and not default:
-        raise UnsupportedFormat(
-            "several outputs are vectors; choose one with --output:"
-            f"{_list_functions([own[0].function])}"
-        )
-    return (default or own)[0]
-
-
-def outputs_of(function: ModelFunction) -> list[Output]:
-    flatten = import_tensorflow().nest.flatten
-    structure = function.concrete.structured_outputs
-    if isinstance(structure, dict):  # flattened in the order of its keys
-        parts = {name: flatten(value) for name, value in sorted(structure.items())}
-        named = [
-            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
-            for name, leaves in parts.items()
-            for i, leaf in enumerate(leaves)
-        ]
-    else:
-        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
-    per_text = _takes_one(function)
-    return [Output(function, name, i, leaf, per_text) for i, (name, leaf) in enumerate(named)]
-
-
-def is_dense(spec: Any) -> bool:
-    """Whether an input or output is a ``TensorSpec``, or a ``Tensor`` (in TF1 graphs)."""
-    tensorflow = import_tensorflow()
-    return isinstance(spec, tensorflow.TensorSpec | tensorflow.Tensor)
-
-
-def _takes_one(function: ModelFunction) -> bool:
-    shape = function.text_shape
-    return shape is not None and shape[:1] in ((), (1,))
-
-
-def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
-    functions = [output.function for output in outputs]
+    functions = [result.function for result in outputs]
     signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
     only = signatures if len(signatures) == 1 else []
     names = {f.name for f in functions}
@@ -266,14 +229,39 @@ def _of_one_function(outputs: Sequence[Output]) -> list[Output]:
             f"{_list_functions(functions)}"
         )
     candidates = [f for f in functions if first in (None, f.name)]
-    function = min(candidates, key=lambda f: (f.in_training, _takes_one(f)))
-    return [output for output in outputs if output.function is function]
+    chosen = min(candidates, key=lambda f: (f.in_training, f.takes_one))
+    own = [result for result in outputs if result.function is chosen]
+    default = [result for result in own if result.name == DEFAULT]
+    if len(own) > 1 and not default:
+        raise UnsupportedFormat(
+            f"several outputs are vectors; choose one with --output:{_list_functions([chosen])}"
+        )
+    return (default or own)[0]
+
+
+def outputs_of(function: ModelFunction) -> list[Output]:
+    flatten = import_tensorflow().nest.flatten
+    structure = function.concrete.structured_outputs
+    if isinstance(structure, dict):  # flattened in the order of its keys
+        named = [
+            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
+            for name, leaves in ((key, flatten(structure[key])) for key in sorted(structure))
+            for i, leaf in enumerate(leaves)
+        ]
+    else:
+        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
+    return [Output(function, name, i, leaf) for i, (name, leaf) in enumerate(named)]
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
     lines: dict[str, None] = {}
     for function in functions:
-        lines[f"\n  - {function} accepts {function.wants}"] = None
+        inputs = []
+        for spec in function.inputs:
+            dtype = getattr(getattr(spec, "dtype", None), "name", type(spec).__name__)
+            name = getattr(spec, "name", None) or "a tensor"
+            inputs.append(f"{name}: {dtype} {getattr(spec, 'shape', '')}")
+        lines[f"\n  - {function} accepts {', '.join(inputs) or 'nothing'}"] = None
         for output in outputs_of(function):
             why = f": {output.why_not}" if output.why_not else ""
             lines[f"\n  - {function} returns {output}, {output.dtype}{why}"] = None
@@ -324,7 +312,7 @@ class TensorFlowEncoder(Encoder):
     @property
     def notes(self) -> tuple[str, ...]:
         notes = [f"{self._output.function}, output {self._output}"]
-        if self._output.per_text:
+        if self._output.function.takes_one:
             notes.append("the model accepts one text per call")
         if self._output.dtype != "float32":
             notes.append(f"its vectors are {self._output.dtype}, converted to float32")
@@ -341,12 +329,12 @@ class TensorFlowEncoder(Encoder):
             given = texts
         else:
             given = [text_bytes(text) for text in texts]
-        size = 1 if self._output.per_text else self.max_batch
+        size = 1 if self._output.function.takes_one else self.max_batch
         batches = (given[start : start + size] for start in range(0, len(given), size))
-        parts = [self._check(self._run(batch), batch) for batch in batches]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts) if parts else np.empty((0, self.dim), np.float32)
+        vectors = [self._check(self._run(batch), batch) for batch in batches]
+        if len(vectors) == 1:
+            return vectors[0]
+        return np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
 
     # Opening it.
 

@@ -78,7 +78,7 @@ class SentenceTransformersEncoder(Encoder):
 
     def encode(self, texts: Texts) -> Vectors:
         decoded = decode_texts(texts)
-        parts = [np.zeros((0, self.dim), np.float32)]
+        vectors = [np.zeros((0, self.dim), np.float32)]
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
             with self._lock:
@@ -89,8 +89,8 @@ class SentenceTransformersEncoder(Encoder):
                     show_progress_bar=False,
                     convert_to_numpy=True,
                 )
-            parts.append(check_vectors(answer, len(batch), self.dim, str(self.folder)))
-        return np.concatenate(parts)
+            vectors.append(check_vectors(answer, len(batch), self.dim, str(self.folder)))
+        return np.concatenate(vectors)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SentenceTransformersEncoder, (self.folder, self.options)

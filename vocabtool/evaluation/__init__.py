@@ -1,4 +1,4 @@
 """Evaluate search: metrics, comparison of fusion methods, tuning of the keyword search's weight.
 
-Read ``compare.py`` first.
+Read ``evaluate.py`` first.
 """

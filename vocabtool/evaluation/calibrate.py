@@ -26,7 +26,8 @@ from vocabtool.choices import CALIBRATION_SAMPLE, Metric
 from vocabtool.documents.batch import Document
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.evaluation.judgements import (
+from vocabtool.evaluation.evaluate import (
+    MAX_CHARACTERS,
     NDCG_DEPTH,
     HitRate,
     JudgedQuery,
@@ -63,7 +64,6 @@ ENDS: Final = re.compile(r"(?<=[.!?]\s)|(?<=[。！？\n])")  # noqa: RUF001 - f
 RUNS: Final = re.compile(r"[^\W_]+")  # letters and digits
 WINDOW: Final = 12  # words in each part of a text with too few sentences
 MIN_SENTENCES: Final = 3
-MAX_CHARACTERS: Final = 20_000  # of a text; the rest is not analysed
 
 # Letters: no other ASCII characters, which are frequent in code, tables and formulas.
 _LETTERS: Final = r"[^\x00-@\[-`{-\x7f]+"

@@ -28,8 +28,7 @@ from vocabtool.system.own_files import to_json
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport, Progress
     from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
-    from vocabtool.evaluation.compare import Evaluation, SelfCheck
-    from vocabtool.evaluation.judgements import HitRate
+    from vocabtool.evaluation.evaluate import Evaluation, HitRate, SelfCheck
     from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
@@ -282,7 +281,7 @@ def evaluation_report(evaluation: Evaluation) -> Report:
 
 
 def _scores(evaluation: Evaluation) -> Iterator[Section]:
-    from vocabtool.evaluation.compare import MEASURES, REFERENCE
+    from vocabtool.evaluation.evaluate import MEASURES, REFERENCE
 
     unknown = f"{evaluation.unknown:,} with an unknown word"
     yield Section(text=[f"{evaluation.queries:,} judged queries, {unknown}"])
