@@ -48,12 +48,12 @@ def documentation() -> list[Document]:
     library = Path(sysconfig.get_path("stdlib"))
     texts: dict[str, str] = {}
     for file in sorted(library.rglob("*.py")):
-        parts = file.relative_to(library).with_suffix("").parts
-        if not SKIPPED.isdisjoint(parts[:-1]):
+        names = file.relative_to(library).with_suffix("").parts
+        if not SKIPPED.isdisjoint(names[:-1]):
             continue
         with warnings.catch_warnings(), suppress(SyntaxError, ValueError, SystemError):
             warnings.simplefilter("ignore")  # invalid escapes in some files
-            module = ".".join(parts).removesuffix(".__init__")
+            module = ".".join(names).removesuffix(".__init__")
             for name, text in _docstrings(ast.parse(file.read_bytes()), module):
                 if len(text) >= MIN_CHARACTERS:
                     texts.setdefault(name, text)

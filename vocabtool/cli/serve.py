@@ -226,8 +226,8 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
     for text in given:
         name, equals, place = text.partition("=")
         if is_address(text):  # its parameter `index`, or the last part of its path
-            parts, place = urlsplit(text), text
-            name = parse_qs(parts.query).get("index", [parts.path.rpartition("/")[2]])[0]
+            address, place = urlsplit(text), text
+            name = parse_qs(address.query).get("index", [address.path.rpartition("/")[2]])[0]
         elif not equals:
             name, place = Path(text).resolve().name, text
         shown = "ADDRESS" if is_address(place) else place

@@ -308,9 +308,9 @@ class _Side:
         entry[self._text_of[order]] = order
         rows = np.flatnonzero(common)
         own = [[piece] for piece in take(self._entries, entry[rows]).to_pylist()]
-        parts = [self.parts[row] for row in rows.tolist()]
+        cuts = [self.parts[row] for row in rows.tolist()]
         columns = {"word": take(self.texts, rows), "count": common[rows]}
-        for name, pieces in zip(names, (own, parts), strict=True):
+        for name, pieces in zip(names, (own, cuts), strict=True):
             columns[name] = pa.array(pieces, pa.list_(pa.large_binary()))
         kept = by_count(pa.table(columns).select(["word", "count", *PIECES]))
         words, (tokens, made, blanks, split, unknown) = self.words, self._totals.tolist()

@@ -514,16 +514,16 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
 
 
 def _of_name(glob: str) -> str:
-    parts = [""]  # between stars
+    literals = [""]  # between stars
     at = 0
     while at < len(glob):
         sign = glob[at]
         at += 1
         if sign == "*":
-            if parts[-1] or len(parts) == 1:
-                parts.append("")
+            if literals[-1] or len(literals) == 1:
+                literals.append("")
         elif sign == "?":
-            parts[-1] += "[^/]"
+            literals[-1] += "[^/]"
         elif sign == "[":
             end = at + (glob[at : at + 1] in ("!", "^"))
             end += glob[end : end + 1] == "]"
@@ -531,14 +531,14 @@ def _of_name(glob: str) -> str:
                 end += 1 + (glob[end] == "\\")
             if end >= len(glob):
                 return NEVER
-            parts[-1] += _of_class(glob[at:end])
+            literals[-1] += _of_class(glob[at:end])
             at = end + 1
         else:
             if sign == "\\" and at < len(glob):
                 sign = glob[at]
                 at += 1
-            parts[-1] += re.escape(sign)
-    first, *middle = parts
+            literals[-1] += re.escape(sign)
+    first, *middle = literals
     if not middle:
         return first
     last = middle.pop()
@@ -643,5 +643,5 @@ def suffixes_of(name: str) -> list[str]:
 
     The number of a shard, such as ``-00000-of-00010``, is removed from each suffix.
     """
-    parts = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
-    return [] if name.endswith(".") else [SHARD.sub("", f".{part}") for part in parts[1:]]
+    endings = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
+    return [] if name.endswith(".") else [SHARD.sub("", f".{ending}") for ending in endings[1:]]

@@ -135,8 +135,8 @@ def batches(
         raise ValueError("on_duplicate='first' needs log=ReadLog(), which counts what is skipped")
     request = _request(options, log, size, start)
     request.rows, request.measure = rows, measure
-    parts = (_of_source(name, source, request) for name, source in each_source(sources))
-    whole: Iterator[Batch] = chain.from_iterable(parts)
+    of_sources = (_of_source(name, source, request) for name, source in each_source(sources))
+    whole: Iterator[Batch] = chain.from_iterable(of_sources)
     if options.on_duplicate is not None:
         whole = _without_repeated(whole, request)
     yield from _split_and_drop(whole, request)  # ids are those of rows until here

@@ -360,10 +360,10 @@ class _Rows:
         """Yield each part, and whether its last row has an unclosed quote."""
         before = None
         try:
-            for part in parts:
+            for chunk in parts:
                 if before is not None:
                     yield before, False
-                before = part
+                before = chunk
         except InvalidFile:
             if before is not None:
                 yield before, False

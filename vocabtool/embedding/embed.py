@@ -307,8 +307,8 @@ def _words_of(encoder: Encoder) -> str | None:
     """Return a hash of what decides which words of a text are unknown."""
     if encoder.words is None:
         return None
-    parts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
-    return hashlib.sha256(parts.encode()).hexdigest()
+    facts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
+    return hashlib.sha256(facts.encode()).hexdigest()
 
 
 def fit_encoder(

@@ -542,10 +542,10 @@ class Folder:
         self._write(RUN, plan.to_json())
 
     def remove_unfinished(self) -> int:
-        parts = [file for file in self.path.glob(f".shard-*{PART}") if file.is_file()]
-        for file in (*parts, *self.path.glob(".vocabtool-*.tmp")):
+        unfinished = [file for file in self.path.glob(f".shard-*{PART}") if file.is_file()]
+        for file in (*unfinished, *self.path.glob(".vocabtool-*.tmp")):
             file.unlink()
-        return len(parts)
+        return len(unfinished)
 
     def shards(self, plan: Plan) -> dict[int, Shard]:
         """Return the existing shards by number; raise an error for a shard of another run."""

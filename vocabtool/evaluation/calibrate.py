@@ -110,14 +110,14 @@ def pseudo_queries(
 
     Returns an empty list if the document is too short.
     """
-    parts = sentences(document.text)
+    pieces = sentences(document.text)
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
-    if len(parts) < MIN_SENTENCES or words < MIN_WORDS:
+    if len(pieces) < MIN_SENTENCES or words < MIN_WORDS:
         return []
     language = [
-        at for at, sentence in enumerate(parts) if reads_like_language(sentence[:MAX_CHARACTERS])
+        at for at, sentence in enumerate(pieces) if reads_like_language(sentence[:MAX_CHARACTERS])
     ]
-    first, *later = language or range(len(parts))
+    first, *later = language or range(len(pieces))
     title = document.fields.get("title")
     if isinstance(title, str) and title.strip():
         title, left = title.strip(), document.text.strip()
@@ -126,16 +126,16 @@ def pseudo_queries(
                 left = left[len(title) :].lstrip(" .:-\n\t")
         span = 0, len(document.text.rstrip()) - len(left)
     else:
-        title, span = _words_of(parts[first], cutter), _span_of(parts, first)
+        title, span = _words_of(pieces[first], cutter), _span_of(pieces, first)
         left = _without(document.text, span)
-    order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(parts))]
+    order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(pieces))]
     for at in order:
-        content = [word for word in cutter.spans(_words_of(parts[at], cutter)) if not word.stop]
+        content = [word for word in cutter.spans(_words_of(pieces[at], cutter)) if not word.stop]
         if content:
             break
     else:
         return []
-    removed = _span_of(parts, at)
+    removed = _span_of(pieces, at)
     rest = _without(document.text, removed)
     repeated = set(cutter.terms([rest])[0].words.split(" "))
     tossed = generator.random(len(content)) < DROP_RATE
@@ -176,19 +176,19 @@ def sentences(text: str) -> list[str]:
     text. Returns an empty list for a text without words.
     """
     head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
-    parts: list[str] = []
+    pieces: list[str] = []
     for sentence in ENDS.split(head):
-        if parts and not (RUNS.search(sentence) and RUNS.search(parts[-1])):
-            parts[-1] += sentence  # without a word: belongs to the sentence before
+        if pieces and not (RUNS.search(sentence) and RUNS.search(pieces[-1])):
+            pieces[-1] += sentence  # without a word: belongs to the sentence before
         else:
-            parts.append(sentence)
+            pieces.append(sentence)
     starts = [word.start() for word in RUNS.finditer(head)]
     if not starts:
         return []
-    if len(parts) < MIN_SENTENCES:
+    if len(pieces) < MIN_SENTENCES:
         places = [0, *starts[::WINDOW][1:], len(head)]
-        parts = [head[start:end] for start, end in pairwise(places)]
-    return [*parts[:-1], parts[-1] + rest]
+        pieces = [head[start:end] for start, end in pairwise(places)]
+    return [*pieces[:-1], pieces[-1] + rest]
 
 
 def reads_like_language(sentence: str) -> bool:

@@ -231,9 +231,9 @@ def _parse(buffer: Buffer, start: int, dim: int) -> NDArray[np.float32]:
     """Return the numbers of a line: float32, shape (dim,). ``start``: where they begin."""
     end = buffer.find(b"\n", start)
     line = buffer[start : end if end >= 0 else len(buffer)]
-    parts = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
+    cells = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")
     try:
-        numbers = np.array(list(map(float, parts)))
+        numbers = np.array(list(map(float, cells)))
     except ValueError:
         numbers = np.zeros(0)
     if len(numbers) != dim:

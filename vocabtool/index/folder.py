@@ -364,10 +364,10 @@ def new_generation(path: Path) -> tuple[Path, Path]:
     """Create an empty folder for the next generation; return its present and final path."""
     number = 1 + max(_generations(path), default=-1)
     final = path / f"generation-{number:06}"
-    part = final.with_name(f"{final.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir()
-    return part, final
+    unfinished = final.with_name(f"{final.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    return unfinished, final
 
 
 def make_current(part: Path, final: Path) -> None:
@@ -477,10 +477,10 @@ def put_in_place(build: Path) -> Path:
         manifest = read_manifest(build)
         for name in manifest.model_files:  # a file of the same name has the same content
             (build / name).replace(path / name)
-        part, final = new_generation(path)
-        part.rmdir()
-        current_generation(build).rename(part)
-        make_current(part, final)
+        unfinished, final = new_generation(path)
+        unfinished.rmdir()
+        current_generation(build).rename(unfinished)
+        make_current(unfinished, final)
         shutil.rmtree(build)
     return path
 

@@ -130,11 +130,11 @@ class FolderStore:
                         configuration=configuration,
                         model_files=opened.save(path),
                     )
-                    part, final = new_generation(path)
+                    build, final = new_generation(path)
                     cutter = cutter_of(str(path), configuration)
-                    with closing(FolderTransaction.create(part, manifest, cutter)) as transaction:
+                    with closing(FolderTransaction.create(build, manifest, cutter)) as transaction:
                         transaction.commit(manifest)
-                    make_current(part, final)
+                    make_current(build, final)
             except BaseException:
                 if is_new:
                     shutil.rmtree(path, ignore_errors=True)
@@ -230,8 +230,8 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         compare(before.folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
         vectors = raw_vectors(before.folder, manifest)
         columns = [f"field_{at}" for at in range(len(manifest.fields))]
-        part, final = new_generation(path)
-        files = FolderTransaction.create(part, manifest, cutter)
+        build, final = new_generation(path)
+        files = FolderTransaction.create(build, manifest, cutter)
         try:
             for rows in before.database.checked_rows(manifest.rows):
                 first, end = rows[0][0], rows[-1][0] + 1
@@ -262,10 +262,10 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         except BaseException:
             with suppress(VocabtoolError, OSError):
                 files.close()
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(build, ignore_errors=True)
             raise
         before.database.close()
-        make_current(part, final)
+        make_current(build, final)
         recover(path, read_commit(path))
         return manifest.deleted
 
@@ -276,25 +276,25 @@ def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     read_manifest(path)  # raises if there is no index, before a folder is made
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
-    part = new.with_name(f".{new.name}.part")
+    copied = new.with_name(f".{new.name}.part")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
-    with telling_full_disk(new), reading(str(part)):
-        part.mkdir(exist_ok=True)
-    with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(part):
-        refuse_others(part, allow_index=True)
-        for file in part.iterdir():  # what an interrupted copy left
+    with telling_full_disk(new), reading(str(copied)):
+        copied.mkdir(exist_ok=True)
+    with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(copied):
+        refuse_others(copied, allow_index=True)
+        for file in copied.iterdir():  # what an interrupted copy left
             if file.is_dir():
                 shutil.rmtree(file)
             elif file.name != LOCK:
                 file.unlink()
         try:
-            _copy_files(path, part, progress)
-            open_snapshot(part).commit.database.close()  # compares what opening an index compares
+            _copy_files(path, copied, progress)
+            open_snapshot(copied).commit.database.close()  # compares what opening an index compares
             with reading(str(new)):
-                part.rename(new)
+                copied.rename(new)
         except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(copied, ignore_errors=True)
             raise
         sync_folder(new.parent)
 

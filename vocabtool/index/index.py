@@ -670,8 +670,8 @@ class Index:
             assert encoder is not None  # noqa: S101 - it can encode
             read = [understand(snapshot, text or "", settings.literal) for text in texts]
             has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
-            asked = [for_vector for *_, for_vector in compress(read, has_words)]
-            encoded = iter(encoder.encode_queries(asked) if asked else ())
+            query_texts = [for_vector for *_, for_vector in compress(read, has_words)]
+            encoded = iter(encoder.encode_queries(query_texts) if query_texts else ())
             encoded_vectors = [next(encoded) if has_word else None for has_word in has_words]
         encoding = perf_counter() - began
 

@@ -117,10 +117,10 @@ def _single(stored: Stored) -> Vectors:
     single: Vectors = np.empty(stored.shape, np.float32)
     bits, numbers = single.reshape(-1).view(np.int32), single.reshape(-1)
     for start in range(0, len(halves), IN_CACHE):
-        part = bits[start : start + IN_CACHE]
-        part[:] = halves[start : start + IN_CACHE]  # with the sign in all upper bits
-        part <<= 13
-        part &= SIGN_AND_REST
+        block = bits[start : start + IN_CACHE]
+        block[:] = halves[start : start + IN_CACHE]  # with the sign in all upper bits
+        block <<= 13
+        block &= SIGN_AND_REST
         numbers[start : start + IN_CACHE] *= REBIASED
     return single
 

@@ -186,8 +186,8 @@ class OovCounts:
         if not self._waiting:
             return
         merged = len(self._words)
-        parts = [self._words, *(batch.words.cast(pa.large_binary()) for batch, _ in self._waiting)]
-        encoded = pa.concat_arrays(parts).dictionary_encode()
+        arrays = [self._words, *(batch.words.cast(pa.large_binary()) for batch, _ in self._waiting)]
+        encoded = pa.concat_arrays(arrays).dictionary_encode()
         words, indices = encoded.dictionary, encoded.indices.to_numpy()
         room = merged
         if not self._full:

@@ -71,17 +71,17 @@ def suggest(
         documents += len(array)
     distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
     texts = [text.decode("utf-8", "replace") for text in distinct.field(0).to_pylist()]
-    parts = texts, distinct.field(1).to_numpy()
+    counted = texts, distinct.field(1).to_numpy()
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
     lengths = _lengths(base, texts)
-    before = int(lengths @ parts[1])
-    chosen = _choose(tokenizer, base, flags, parts, lengths, most)
+    before = int(lengths @ counted[1])
+    chosen = _choose(tokenizer, base, flags, counted, lengths, most)
     return Suggestions(
         words=tuple(chosen),
         flags=flags,
         documents=documents,
         before=before,
-        after=int(lengths @ parts[1]),
+        after=int(lengths @ counted[1]),
         notes=notes,
     )
 

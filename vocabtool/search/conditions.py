@@ -217,10 +217,10 @@ class _Parser:
         return self._junction("or", lambda: self._junction("and", lambda: self._one(depth)))
 
     def _junction(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
-        parts = [part()]
+        conditions = [part()]
         while self._accept(word):
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
+            conditions.append(part())
+        return conditions[0] if len(conditions) == 1 else Junction(word, tuple(conditions))
 
     def _one(self, depth: int) -> Condition:
         if depth > MAX_DEPTH:

@@ -191,7 +191,7 @@ def search(
     if not is_list:
         _check_vector(text, vector, settings)
     demands: list[Asked] = [] if where is None else [Where.of(where)]
-    demands += [part.demand for part in query.operators if part.demand is not None]
+    demands += [operator.demand for operator in query.operators if operator.demand is not None]
     if query.required:
         demands.append(Combination("all", query.required))
     allowed = snapshot.select(demands, without)
@@ -283,7 +283,7 @@ def _list_documents(
 
 
 def _operators_note(query: Query) -> str:
-    return OPERATORS.format(", ".join(part.text for part in query.operators))
+    return OPERATORS.format(", ".join(operator.text for operator in query.operators))
 
 
 def _no_document_contains(query: Query, where: str | None) -> str:

@@ -390,8 +390,8 @@ def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
             )
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
         return None
-    told = ErrorData(code=code, message=what)
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=told))
+    failure = ErrorData(code=code, message=what)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=id_, error=failure))
 
 
 def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:

@@ -364,7 +364,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
         fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
         file.seek(0)
         before = file.read(MAX_FILE + 1)
-        if any(each.name == name for each in decode_keys(before)):
+        if any(known.name == name for known in decode_keys(before)):
             what = f"{path}: there is already a key named {name!r}"
             raise VocabtoolError(f"{what}; choose another name, or delete the line of that key")
         if before and not before.endswith(b"\n"):
@@ -478,9 +478,9 @@ def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
         what = "send the header Authorization: Bearer KEY"
         raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
     digest, key = _digest(text.strip()), None
-    for each in keys:
-        if compare_digest(each.sha256, digest):
-            key = each
+    for known in keys:
+        if compare_digest(known.sha256, digest):
+            key = known
     if key is None:
         header = f'{realm}, error="invalid_token"'
         raise ServeError("the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header)

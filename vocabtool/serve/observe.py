@@ -60,8 +60,8 @@ class Metrics:
         """Yield the metrics of all indexes."""
         label = ("index",)
         ready, documents, commit, generation = (
-            GaugeMetricFamily(f"vocabtool_index_{name}", told, labels=label)
-            for name, told in (
+            GaugeMetricFamily(f"vocabtool_index_{name}", text, labels=label)
+            for name, text in (
                 ("ready", "1 if the index can be searched."),
                 ("documents", "Number of documents."),
                 ("commit", "Number of the open commit."),

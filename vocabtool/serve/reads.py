@@ -354,7 +354,7 @@ def words_of(words: Words, text: str) -> WordsAnswer:
     pieces: list[tuple[str, ...] | None] = [None] * len(distinct)
     if lookup.spelled is not None:
         of_words = map(lookup.spelled.of_word, range(len(distinct)))
-        pieces = [tuple(printable(piece) for piece, _ in each) for each in of_words]
+        pieces = [tuple(printable(piece) for piece, _ in word) for word in of_words]
     codes = lookup.codes.tolist()
     places = find_in_order(text, [decode(distinct[code]) for code in codes])
     answers = [

@@ -139,8 +139,8 @@ def row_of(number: int, line: bytes) -> Row:
     if not isinstance(given, dict):
         raise ServeError(f"{place}: member 'fields': expected an object, got {str(given)[:50]!r}")
     if both := given.keys() & {ID, TEXT, *value}:
-        told = f"{place}: {min(both)[:50]!r} is in the line and in its member 'fields'"
-        raise ServeError(f"{told}; write it once")
+        what = f"{place}: {min(both)[:50]!r} is in the line and in its member 'fields'"
+        raise ServeError(f"{what}; write it once")
     return Row(number, id_, value | given, vector)
 
 
@@ -180,28 +180,28 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
         batches = [*batches_of([row.item for row in rows], place=lambda at: rows[at].place)]
     except ValueError as error:
         raise ServeError(str(error)) from None
-    parts: list[tuple[Batch, Vectors | None]] = []
+    with_vectors: list[tuple[Batch, Vectors | None]] = []
     first = 0
     for batch in batches:
         end = first + len(batch)
         numbers = np.array([row.line for row in rows[first:end]], np.int64)
         named = replace(batch, source="body", numbers=numbers) if rows[0].line else batch
-        parts.append((named, None if vectors is None else vectors[first:end]))
+        with_vectors.append((named, None if vectors is None else vectors[first:end]))
         first = end
 
     def change(writer: Writer) -> dict[str, int]:
         try:
-            for batch, _ in parts:
+            for batch, _ in with_vectors:
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
-        fields = {*writer.manifest.fields}.union(*(batch.columns for batch, _ in parts))
+        fields = {*writer.manifest.fields}.union(*(batch.columns for batch, _ in with_vectors))
         if len(fields) > MAX_FIELDS:
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
         replaced = len(writer.find_existing([row.id for row in rows]))
-        for batch, given in parts:
+        for batch, given in with_vectors:
             writer.add_batch(batch, given, on_existing="update", on_error="raise")
         return {"added": len(rows) - replaced, "replaced": replaced}
 

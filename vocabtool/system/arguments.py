@@ -64,8 +64,8 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def expected_types() -> Types:
         scope = function.__globals__
         return {
-            name: _accepted_types(each.annotation, scope) if each.kind in CHECKED else None
-            for name, each in signature(function).parameters.items()
+            name: _accepted_types(value.annotation, scope) if value.kind in CHECKED else None
+            for name, value in signature(function).parameters.items()
         }
 
     @wraps(function)
