@@ -17,6 +17,7 @@ import pytest
 from tests.builders.served import Served, begin, serve_process, until
 from tests.builders.small_indexes import made, vector
 from tests.cli.running import run
+from vocabtool import Index
 from vocabtool.errors import NotFound
 from vocabtool.serve import application
 
@@ -83,18 +84,6 @@ def refuses(served: Served) -> bool:
         return True
 
 
-def test_new_commits(served: Served, folder: Path, tmp_path: Path) -> None:
-    """What the command line adds is found within two seconds, without a restart."""
-    documents = tmp_path / "more.jsonl"
-    documents.write_text(json.dumps({"id": "new", "text": "zebra"}) + "\n")
-    assert ids_of(served, "zebra") == []
-    vectors = tmp_path / "vectors.npy"
-    np.save(vectors, vector(1)[None])
-    done = run("index", documents, "-o", folder, "--id-field", "id", "--vectors", vectors)
-    assert done.returncode == 0, done.stderr
-    assert until(lambda: ids_of(served, "zebra") == ["new"], 10) < 2
-
-
 def test_replaced_index(served: Served, folder: Path, tmp_path: Path) -> None:
     """An index that ``--force`` put in its place is opened, and the facts are those of it."""
     documents, vectors = tmp_path / "other.jsonl", tmp_path / "vectors.npy"
@@ -119,6 +108,21 @@ def test_removed_index(served: Served, folder: Path) -> None:
     assert served.client.post(SEARCH, json={"query": "amber"}).status_code == 503
     aside.rename(folder)
     until(lambda: ids_of(served, "amber") != [])
+
+
+def test_a_killed_server(folder: Path) -> None:
+    """What it answered is in the index. It starts again; a batch that is repeated is there once."""
+    rows = [{"id": f"n{n}", "text": "heron", "vector": vector(n).tolist()} for n in range(9)]
+    batch = "".join(f"{json.dumps(row)}\n" for row in rows)
+    for added, commit in ((9, 2), (0, 3)):
+        with serve_process(folder, "--writable") as served:
+            served.until_ready()
+            headers = {"Content-Type": "application/x-ndjson"}
+            path = "/v1/indexes/index/documents"
+            answer = served.client.post(path, content=batch, headers=headers).json()
+            assert answer == {"added": added, "replaced": 9 - added, "commit": commit}
+            served.stop(signal.SIGKILL)
+        assert Index.open(folder).verify().documents == 19
 
 
 def test_address_in_use(folder: Path) -> None:

@@ -16,10 +16,13 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.builders.served import serving
+from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, contents, document, made, vector
 from tests.conftest import ROOT
 from vocabtool import Document, Index, Writer
+from vocabtool.serve import writes
+from vocabtool.serve.catalog import Catalog
+from vocabtool.serve.guard import Protection
 
 DOCUMENTS = "/v1/indexes/small/documents"
 LINES = {"Content-Type": "application/x-ndjson"}
@@ -291,33 +294,6 @@ def test_many_clients(writer: httpx.Client, folder: Path) -> None:
     assert index.verify().documents == 210
 
 
-def test_readers_see_whole_commits(writer: httpx.Client, folder: Path) -> None:
-    """Each batch replaces all documents; searches beside it never see two versions of them."""
-    done = threading.Event()
-
-    def read() -> list[tuple[int, set[int]]]:
-        found: list[tuple[int, set[int]]] = []
-        while not done.is_set() or not found:
-            asked = {"query": "heron", "k": 20, "fusion": "keyword"}
-            answer = writer.post("/v1/indexes/small/search", json=asked).json()
-            versions = {hit["fields"]["batch"] for hit in answer["hits"]}
-            found.append((answer["commit"], versions))
-            assert len(answer["hits"]) == (10 if versions else 0)
-        return found
-
-    with ThreadPoolExecutor(3) as pool:
-        readers = [pool.submit(read) for _ in range(3)]
-        for version in range(2, 12):
-            rows = [row(number, text="heron", batch=version) for number in range(10)]
-            assert send(writer, *rows) == wrote(0, 10, version)
-        done.set()
-        seen = [each.result() for each in readers]
-    for found in seen:
-        assert all(versions == ({commit} if commit > 1 else set()) for commit, versions in found)
-        assert found == sorted(found, key=lambda each: each[0])
-    assert len({commit for found in seen for commit, _ in found}) > 2
-
-
 def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
     """Documents without vectors are encoded by the index's model; the example is such a batch."""
     model = shutil.copy(ROOT / "data" / "small_glove.txt", tmp_path)
@@ -348,3 +324,61 @@ def test_the_model_makes_the_vectors(tmp_path: Path) -> None:
             for each in (written, index)
         )
         assert ours == theirs
+
+
+# Requests that wait until others are written.
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], threading.Event]:
+    """The indexes of requests that arrived; their commits wait until the event is set."""
+    arrived: list[str] = []
+    go, enqueue, commit = threading.Event(), Catalog.write, writes._commit
+
+    async def count(self: Catalog, name: str, function: Any) -> Any:
+        arrived.append(name)
+        return await enqueue(self, name, function)
+
+    def slowly(*given: Any) -> dict[str, int]:
+        assert go.wait(60)
+        return commit(*given)
+
+    monkeypatch.setattr(Catalog, "write", count)
+    monkeypatch.setattr(writes, "_commit", slowly)
+    return arrived, go
+
+
+def test_requests_that_wait(folder: Path, queue: tuple[list[str], threading.Event]) -> None:
+    """Each is a commit of its own; wrong ones are refused, and so is one too many."""
+    arrived, go = queue
+    requests = [row(20), row(21, n="many"), row(22), row(23)]
+    limited = Protection(waiting=4)
+    with (
+        serving({"small": folder}, writable=True, protection=limited) as writer,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        answers = [pool.submit(send, writer, each) for each in requests]
+        until(lambda: len(arrived) == len(requests))
+        refused = writer.delete(f"{DOCUMENTS}/d1")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        go.set()
+        results = [each.result() for each in answers]
+    assert [status for status, _ in results] == [200, 400, 200, 200]
+    assert {answer["commit"] for status, answer in results if status == 200} == {2, 3, 4}
+    assert results[1][1]["detail"].startswith("body:1: the field 'n'")
+    index = Index.open(folder)
+    assert index.manifest.rows == index.manifest.live == 13
+
+
+def test_shutdown_commits_what_waits(
+    folder: Path, queue: tuple[list[str], threading.Event]
+) -> None:
+    """A request that was accepted is answered, though the server is told to stop meanwhile."""
+    arrived, go = queue
+    with ThreadPoolExecutor(1) as pool:
+        with serving({"small": folder}, writable=True) as client:
+            url = str(client.base_url.join(DOCUMENTS))
+            answer = pool.submit(httpx.post, url, content=lines(row(10)), headers=LINES, timeout=60)
+            until(lambda: bool(arrived))
+            threading.Timer(0.3, go.set).start()  # the server is told to stop before
+        assert answer.result().json() == wrote(1, 0, 2)[1]
