@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.tokenization import infer_rule, op_steps
-from vocabtool.tokenization.op_steps import SAME
+from vocabtool.tokenization import infer_rule
+from vocabtool.tokenization.infer_rule import SAME
 
 ROOT: Final = Path(__file__).parent.parent
 STRANGERS, KERAS, TEXT, HUB = "strangers", "Keras", "TensorFlow Text", "TensorFlow 1, Hub"
@@ -37,9 +37,9 @@ def ops_of(model: Path) -> set[str] | None:
     ``None`` if the model cannot be read.
     """
     met: set[str] = set()
-    steps_of = op_steps.steps_of
+    steps_of = infer_rule.steps_of
 
-    def record(op: op_steps.TracePoint) -> op_steps.StepsOfOp:
+    def record(op: infer_rule.TracePoint) -> infer_rule.StepsOfOp:
         if op.node is not None:
             met.add(op.node.op.decode().removeprefix("TFText>"))
         return steps_of(op)

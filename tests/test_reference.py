@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 from vocabtool import choices, documents
 from vocabtool.formats.saved_model import tables
-from vocabtool.tokenization import infer_rule, op_steps
+from vocabtool.tokenization import infer_rule
 from vocabtool.vocabulary import Kind
 
 
@@ -18,8 +18,8 @@ def test_every_op_is_named() -> None:
     """The page of ops names each op of the tables in the code, and calls each as understood."""
     page = (ROOT / "docs/reference/ops.md").read_text("utf-8")
     ops = {
-        *(*op_steps.STEPS, *op_steps.SOURCES, *op_steps.DECODES, op_steps.SCRIPT_TOKENIZER),
-        *(*op_steps.SAME, *op_steps.BRANCHES, *op_steps.LOOPS),
+        *(*infer_rule.STEPS, *infer_rule.SOURCES, *infer_rule.DECODES, infer_rule.SCRIPT_TOKENIZER),
+        *(*infer_rule.SAME, *infer_rule.BRANCHES, *infer_rule.LOOPS),
         *(*infer_rule.TOKENIZERS, *tables.FINDS, *tables.WORDPIECES),
     }
     assert {op.decode() for op in ops} - set(re.findall(r"`(\w+)`", page)) == set()

@@ -1,30 +1,38 @@
 """Find where a model looks words up, and infer the rule that splits texts into these words.
 
-The search follows the graph backwards, from the lookup op to the text input. At an op that is not
-supported, the search stops and reports the op.
+The search follows the graph backwards, from the lookup op to the text input, and translates ops
+into steps. At an op that is not supported, it stops and reports the op. A value is a constant only
+if no other value is possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast, get_args
 
-from vocabtool.errors import NoVocabulary, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files, tokenizers
 from vocabtool.formats.saved_model.graph import (
+    DT_BOOL,
+    DT_INT8,
     DT_STRING,
+    DT_UINT8,
+    INTEGERS,
     PIECE_OP,
     TABLE_OP,
     Body,
     Node,
     Reference,
+    Tensor,
 )
 from vocabtool.formats.saved_model.graph_files import read_model
 from vocabtool.formats.saved_model.meta_graph import Linker, pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
+from vocabtool.tokenization import steps as text_steps
 from vocabtool.tokenization.lookup import (
     RuleTokenizer,
     SentencePieceTokenizer,
@@ -33,17 +41,423 @@ from vocabtool.tokenization.lookup import (
     WordPieceTokenizer,
     read_fast_wordpiece,
 )
-from vocabtool.tokenization.op_steps import (
-    BRANCHES,
-    MAX_OPS,
-    TracePoint,
-    Unclear,
-    steps_of,
-)
 from vocabtool.tokenization.rule import Rule
-from vocabtool.tokenization.steps import BertSplit
 from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import Vocabulary, printable
+
+MAX_OPS: Final = 500  # most ops to follow on one path
+
+# Ops that change only the shape.
+SAME: Final = frozenset(
+    (
+        *(b"Identity", b"IdentityN", b"Reshape", b"ExpandDims", b"Squeeze", b"StopGradient"),
+        *(b"Snapshot", b"PreventGradient", b"EnsureShape", b"PlaceholderWithDefault"),
+    )
+)
+BRANCHES: Final = frozenset((b"If", b"StatelessIf"))
+LOOPS: Final = frozenset((b"While", b"StatelessWhile"))
+
+Calls = tuple[tuple[Body, Node], ...]
+
+
+@dataclass(unsafe_hash=True)
+class Unclear(Exception):
+    """Why a tensor cannot be traced back. ``op``: the op that is not supported, if it is one."""
+
+    op: str
+    why: str
+
+
+class TracePoint(NamedTuple):
+    """A tensor of a graph, and the function calls that lead to it.
+
+    - ``body``: The graph or function that contains the tensor.
+    - ``calls``: The calls that lead into ``body``, the outermost first.
+    """
+
+    linker: Linker
+    body: Body
+    reference: Reference
+    calls: Calls = ()
+
+    @property
+    def node(self) -> Node | None:
+        """The node that makes the tensor; ``None`` for an argument of the function."""
+        return self.body.node(self.reference.name)
+
+    @property
+    def maker(self) -> Node:
+        """The node that makes the tensor. Raises :class:`Unclear` if there is none."""
+        node = self.node
+        if node is None:
+            raise Unclear("", "no op produces this tensor")
+        return node
+
+    def input(self, position: int) -> TracePoint:
+        return self._replace(reference=self.maker.data_input(position))
+
+    def inside(self, node: Node) -> TracePoint | None:
+        """Follow this tensor back into the function that computes it.
+
+        ``node``: The node that makes the tensor. If ``node`` calls a function, the tensor is one of
+        the function's results, and this result is returned. Otherwise returns ``None``.
+        """
+        called = self.linker.graph.functions.get(function_of(node))
+        if called is None:
+            return None
+        if self.reference.output >= len(called.returns):
+            raise Unclear(printable(node.op), "it has no such output")
+        returned = called.returns[self.reference.output]
+        return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
+
+    def callers(self) -> list[tuple[Body, Node]]:
+        """Return the calls that may supply the value of this function argument.
+
+        If the attribute ``calls`` is not empty, its last call is the only result.
+        """
+        if self.reference.name not in self.body.arguments:
+            raise Unclear("", "no op produces this tensor")
+        return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
+
+    def outside(self, caller: Body, node: Node) -> TracePoint:
+        """Follow this tensor, an argument of a function, to a call of the function.
+
+        ``node``: The call, an op in ``caller``. Returns the input of ``node`` that becomes the
+        argument.
+        """
+        body = self.body
+        from_end = len(body.arguments) - body.arguments.index(self.reference.name)
+        if from_end > len(node.data_inputs):
+            raise Unclear(printable(node.op), "it passes too few arguments to its function")
+        if node.op in LOOPS:
+            raise Unclear(printable(node.op), "the texts go through a loop")
+        if node.op not in BRANCHES and function_of(node) != body.name:
+            raise Unclear(
+                printable(node.op),
+                "vocabtool does not know how this op passes arguments to a function",
+            )
+        return TracePoint(self.linker, caller, node.data_inputs[-from_end], self.calls[:-1])
+
+    def constant(self) -> Tensor | None:
+        """Return the tensor's value if it is the same constant for all callers, else ``None``."""
+        values: dict[bytes, Tensor] = {}  # by the bytes of the value
+        waiting, seen = [self], 0
+        while waiting:
+            here = waiting.pop()
+            seen += 1
+            node = here.node
+            if seen > MAX_OPS:
+                return None
+            if node is None:
+                waiting += [here.outside(*call) for call in here.callers()]
+                if not waiting and not values:  # no callers: may be a captured constant
+                    origin = here.linker.origin(here.body, here.reference)
+                    node = origin.node if origin is not None else None
+                    return node.tensor_of(b"value") if node and node.op == b"Const" else None
+                continue
+            inside = here.inside(node)
+            if inside is not None:
+                waiting.append(inside)
+            elif node.op in SAME:
+                waiting.append(here.input(0))
+            elif node.op == b"Const" and (tensor := node.tensor_of(b"value")) is not None:
+                values.setdefault(bytes(tensor.buffer[slice(*tensor.span)]), tensor)
+            else:
+                return None
+        return next(iter(values.values())) if len(values) == 1 else None
+
+    def scalar(self) -> bytes | int | None:
+        """Return the value if the tensor is one constant string or integer, else ``None``."""
+        tensor = self.constant()
+        if tensor is None or tensor.elements != 1:
+            return None
+        if tensor.dtype == DT_STRING:
+            return tensor.strings()[0]
+        if tensor.dtype == DT_BOOL:
+            return int(tensor.boolean())
+        return int(tensor.integers()[0]) if tensor.dtype in INTEGERS else None
+
+    def behind_reshapes(self) -> TracePoint:
+        point = self
+        for _ in range(MAX_OPS):
+            node = point.node
+            if node is None or node.op not in SAME:
+                break
+            point = point.input(0)
+        return point
+
+    def refuse(self, why: str) -> Unclear:
+        return Unclear(printable(self.maker.op), why)
+
+    def constant_input(self, position: int) -> bytes | int:
+        value = self.input(position).scalar()
+        if value is None:
+            raise self.refuse("one of its inputs must be a constant, but is computed")
+        return value
+
+    def text_constant(self, position: int) -> bytes:
+        value = self.constant_input(position)
+        if not isinstance(value, bytes):
+            raise self.refuse("one of its inputs must be a string, but is a number")
+        return value
+
+    def pattern(self, text: bytes) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            raise self.refuse("its pattern is not UTF-8") from None
+
+    def flag(self, key: bytes, default: bool) -> bool:
+        return bool(self.maker.integer_of(key, int(default)))
+
+    def check_decoding(self) -> None:
+        """Refuse to decode anything but UTF-8, or to treat invalid bytes as only an option does."""
+        encoding = self.maker.bytes_of(b"input_encoding")
+        if encoding.upper() not in UTF8:
+            raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
+        settings = (
+            self.maker.bytes_of(b"errors") in (b"", b"replace"),
+            self.maker.integer_of(b"replacement_char", 0xFFFD) == 0xFFFD,
+            not self.flag(b"replace_control_characters", False),
+        )
+        if not all(settings):
+            raise self.refuse("it does not replace exactly the invalid bytes, by U+FFFD")
+
+    def has_rows_of(self, node: Node) -> bool:
+        """Return whether ``node`` makes the row splits, which are the op's second input."""
+        made_by = self.input(1).behind_reshapes().node
+        return made_by is not None and made_by.name == node.name
+
+    def decoder(self, reference: Reference) -> tuple[TracePoint, bool]:
+        """Return the op that decoded the text, and whether each code point has its own row."""
+        apart = False
+        for _ in range(MAX_OPS):
+            node = self.body.node(reference.name)
+            if node is None or (node.op not in DECODES and node.op not in SAME):
+                break
+            if node.op in DECODES:
+                return self._replace(reference=reference), apart
+            apart = apart or node.op == b"ExpandDims"
+            reference = node.data_input(0)
+        raise self.refuse("its input was not made by an op that decodes text into code points")
+
+
+def function_of(node: Node) -> bytes:
+    """Return the function that a ``PartitionedCall`` calls. For other nodes, return the op."""
+    return node.function() if node.op.endswith(b"PartitionedCall") else node.op
+
+
+# Ops.
+
+MAX_NGRAM: Final = 1_000  # words per n-gram
+MAX_NGRAM_WIDTHS: Final = 100
+MAX_JOINED: Final = 100  # inputs of a StringJoin
+UTF8: Final = (b"UTF-8", b"UTF8")
+
+DECODES: Final = frozenset((b"UnicodeDecode", b"UnicodeDecodeWithOffsets"))
+SCRIPT_TOKENIZER: Final = b"UnicodeScriptTokenizeWithOffsets"
+StepsOfOp = tuple[tuple[Step, ...], Reference]
+"""The steps of an op in order, and the source of their strings."""
+
+
+def steps_of(op: TracePoint) -> StepsOfOp:
+    node, tensor = op.maker, op.reference
+    if node.op in SAME:
+        return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
+    if node.op in BRANCHES | LOOPS:
+        raise op.refuse("its output depends on values that are only known when the model runs")
+    name = node.op.removeprefix(b"TFText>")
+    output_name, output = OUTPUTS.get(name, (tensor.output_name, tensor.output))
+    is_text = tensor.output_name == output_name if tensor.output_name else tensor.output == output
+    if not is_text:
+        raise op.refuse("the lookup does not read the output that contains the words of the text")
+    if name in STEPS:
+        return (STEPS[name](op),), node.data_input(0)
+    if name in SOURCES:
+        return SOURCES[name](op)
+    raise op.refuse("vocabtool does not support this op")
+
+
+def _is_utf8(op: TracePoint) -> bool:
+    encoding = op.maker.bytes_of(b"encoding").lower()
+    if encoding not in (b"", b"utf-8"):
+        raise op.refuse(f"unsupported encoding {printable(encoding)}")
+    return encoding == b"utf-8"
+
+
+def _replace(op: TracePoint, pattern: bytes, rewrite: bytes) -> Step:
+    if not op.flag(b"replace_global", True):
+        raise op.refuse("it replaces only the first match")
+    step = text_steps.RegexReplace(op.pattern(pattern), op.pattern(rewrite))
+    fault = text_steps.regex_fault(step.pattern, step.rewrite)
+    if fault is not None:
+        raise op.refuse(fault)
+    return step
+
+
+def _split(op: TracePoint) -> Step:
+    if op.maker.integer_of(b"maxsplit", -1) >= 0:
+        raise op.refuse("it splits only a limited number of times")
+    separator = op.text_constant(1)
+    return text_steps.SplitOn(separator) if separator else text_steps.SplitWhitespace()
+
+
+def _ngrams(op: TracePoint) -> Step:
+    node = op.maker
+    if node.integer_of(b"pad_width") or op.flag(b"preserve_short_sequences", False):
+        raise op.refuse("it pads texts, or keeps texts that are too short")
+    if node.integer_of(b"axis", -1) != -1:
+        raise op.refuse("it joins words of different texts")
+    if node.op.endswith(b"NgramsStringJoin"):
+        step = text_steps.NGrams(node.bytes_of(b"string_separator"), (node.integer_of(b"width"),))
+    else:
+        step = text_steps.NGrams(node.bytes_of(b"separator"), node.integers_of(b"ngram_widths"))
+    if len(step.widths) > MAX_NGRAM_WIDTHS or any(not 0 < w <= MAX_NGRAM for w in step.widths):
+        raise op.refuse(
+            "its n-grams are too short, too long or of too many lengths (wanted 1 to "
+            f"{MAX_NGRAM:,} words, and at most {MAX_NGRAM_WIDTHS} lengths)"
+        )
+    return step
+
+
+def _normalize(op: TracePoint) -> Step:
+    form = op.maker.bytes_of(b"normalization_form").decode("ascii", "replace").upper() or "NFKC"
+    if form not in get_args(text_steps.Form):
+        raise op.refuse(f"unknown normalization form {form!r}")
+    return text_steps.NormalizeUtf8(cast(text_steps.Form, form))
+
+
+def _bert_normalize(op: TracePoint) -> Step:
+    tensor = op.input(1).constant()
+    if tensor is None or tensor.dtype not in (DT_UINT8, DT_INT8):
+        raise op.refuse("its normalization model is not a constant")
+    try:
+        return text_steps.BertNormalize.read(tensor.raw_bytes())
+    except InvalidFile as error:
+        raise op.refuse(f"its normalization model is damaged: {error}") from error
+
+
+def _join(op: TracePoint) -> StepsOfOp:
+    separator = op.maker.bytes_of(b"separator")
+    if len(op.maker.data_inputs) > MAX_JOINED:
+        raise op.refuse(f"it joins more than {MAX_JOINED} strings")
+    text: Reference | None = None
+    before = after = b""
+    for position, reference in enumerate(op.maker.data_inputs):
+        if op.input(position).scalar() is not None:
+            string = op.text_constant(position)
+            if text is None:
+                before += string + separator
+            else:
+                after += separator + string
+        elif text is None:
+            text = reference
+        else:
+            raise op.refuse("it joins two texts")
+    if text is None:
+        raise op.refuse("its words are constants and do not come from a text")
+    return (text_steps.Join(before, after),), text
+
+
+def _encode(op: TracePoint) -> StepsOfOp:
+    if op.maker.bytes_of(b"output_encoding").upper() not in UTF8:
+        raise op.refuse("its output is not UTF-8")
+    made_by = op.input(0).behind_reshapes().node
+    if made_by is None or made_by.op != SCRIPT_TOKENIZER:
+        decoder, apart = op.decoder(op.maker.data_input(0))
+        decoder.check_decoding()
+        if not apart and not op.has_rows_of(decoder.maker):
+            raise op.refuse("each of its rows must be the code points of one text")
+        step: Step = text_steps.Characters() if apart else text_steps.Transcode()
+        return (step,), decoder.maker.data_input(0)
+    decoder, apart = op.decoder(made_by.data_input(0))
+    if apart or not op.has_rows_of(made_by):
+        raise Unclear(printable(made_by.op), "each of its rows must be the code points of one word")
+    step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
+    decoder.check_decoding()
+    return (text_steps.Transcode(), step), decoder.maker.data_input(0)
+
+
+def _sparse_to_dense(op: TracePoint) -> StepsOfOp:
+    if op.constant_input(3) != b"":
+        raise op.refuse("its padding is not an empty string")
+    return (text_steps.DropEmpty(),), op.maker.data_input(2)
+
+
+def _gather_nd(op: TracePoint) -> StepsOfOp:
+    """Drop empty strings. Only ``GatherNd(texts, Where(NotEqual(texts, "")))`` is accepted."""
+    body, texts = op.body, op.maker.data_input(0)
+    where = body.node(op.maker.data_input(1).name)
+    test = body.node(where.data_input(0).name) if where and where.op == b"Where" else None
+    if test is None or test.op != b"NotEqual" or test.data_input(0) != texts:
+        raise op.refuse("it selects a part of the texts that cannot be determined")
+    if op._replace(reference=test.data_input(1)).scalar() != b"":
+        raise op.refuse("it might drop texts that are not empty")
+    return (text_steps.DropEmpty(),), texts
+
+
+def _strided_slice(op: TracePoint) -> StepsOfOp:
+    """Accept a slice that keeps everything, or adds an axis."""
+    node, steps = op.maker, op.input(3).constant()
+    begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
+    drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
+    if steps is not None and not drops:
+        numbered = enumerate(steps.integers().tolist())
+        if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in numbered):
+            return (), node.data_input(0)
+    raise op.refuse("it might leave out words")
+
+
+def _refuse_constant(op: TracePoint) -> StepsOfOp:
+    tensor = op.maker.tensor_of(b"value")
+    what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
+    raise op.refuse(f"its {what} are constants and do not come from a text")
+
+
+# The name and the number of the output with the words, for ops with several outputs.
+OUTPUTS: Final = {
+    b"StringSplitV2": (b"values", 1),
+    b"StringSplit": (b"values", 1),
+    b"StringNGrams": (b"ngrams", 0),
+    b"NormalizeUTF8": (b"output", 0),
+    b"FastBertNormalize": (b"output_values", 0),
+    b"RegexSplitWithOffsets": (b"tokens", 0),
+    b"WhitespaceTokenizeWithOffsetsV2": (b"output_tokens", 0),
+}
+# Ops that are one step on the words in their first input.
+STEPS: Final[dict[bytes, Callable[[TracePoint], Step]]] = {
+    b"StringLower": lambda op: text_steps.Lower(_is_utf8(op)),
+    b"StaticRegexReplace": lambda op: _replace(
+        op, op.maker.bytes_of(b"pattern"), op.maker.bytes_of(b"rewrite")
+    ),
+    b"RegexReplace": lambda op: _replace(op, op.text_constant(1), op.text_constant(2)),
+    b"StringStrip": lambda op: text_steps.Strip(),
+    b"StringSplitV2": _split,
+    b"StringSplit": lambda op: text_steps.SplitAtAny(
+        op.text_constant(1), op.flag(b"skip_empty", True)
+    ),
+    b"StringNGrams": _ngrams,
+    b"NgramsStringJoin": _ngrams,
+    b"NormalizeUTF8": _normalize,
+    b"CaseFoldUTF8": lambda op: text_steps.CaseFold(),
+    b"FastBertNormalize": _bert_normalize,
+    b"RegexSplitWithOffsets": lambda op: text_steps.RegexSplit(
+        op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
+    ),
+    b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(),
+}
+# Ops with several steps or none, or whose words come from another input.
+SOURCES: Final[dict[bytes, Callable[[TracePoint], StepsOfOp]]] = {
+    b"StringJoin": _join,
+    b"UnicodeEncode": _encode,
+    b"SparseToDense": _sparse_to_dense,
+    b"GatherNd": _gather_nd,
+    b"StridedSlice": _strided_slice,
+    b"Const": _refuse_constant,
+}
+
+
+# Lookups.
 
 LookupKind = Literal["table", "wordpiece", "fast wordpiece", "sentencepiece", "fast sentencepiece"]
 # Tokenizer ops that contain their own model, with the index of their text input.
@@ -214,7 +628,9 @@ class LookupPath(NamedTuple):
                 with reading(vocabulary.name):
                     buffer = tokenizers.buffer_of(self.linker, self.body, node)
                     wordpiece, end_to_end = read_fast_wordpiece(buffer)
-                steps = (*self.rule.steps, BertSplit()) if end_to_end else self.rule.steps
+                steps = (
+                    (*self.rule.steps, text_steps.BertSplit()) if end_to_end else self.rule.steps
+                )
                 return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
                 maker = maker_of(self.linker, self.body, node.data_input(0))

@@ -307,14 +307,13 @@ def tokenizer_of(file: Path) -> Words:
 
 def _from_graph(model: str | Path, name: str | None) -> Words:
     from vocabtool.tokenization import infer_rule
-    from vocabtool.tokenization.op_steps import Unclear
 
     contents, paths = infer_rule.read_lookup_paths(model)
     chosen = infer_rule.choose(paths, contents, name)
     tokenizer = chosen.tokenizer()
     others, notes = [], list(contents.warnings)
     for path in paths:
-        if isinstance(path.rule, Unclear):
+        if isinstance(path.rule, infer_rule.Unclear):
             if path.vocabulary.name == chosen.vocabulary.name:
                 notes.append(
                     f"{chosen.vocabulary.name}: another lookup in this vocabulary cannot be read "
