@@ -1,4 +1,4 @@
-"""Kinds of unknown words, compared with the Damerau-Levenshtein matrix; example texts."""
+"""Kinds of unknown words, compared with the edit distance of nltk; example texts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nltk import edit_distance
 
 from vocabtool import ByteStrings
 from vocabtool.oov import lookalikes
@@ -83,21 +84,6 @@ def test_the_example_tells_the_capitals() -> None:
     assert classified(["привет".encode()], [b"1"])[0][0] == "other"
 
 
-def distance(one: str, other: str) -> int:
-    """Optimal string alignment: insert, delete, substitute, swap neighbours; the full matrix."""
-    rows = [
-        [i + j if not i or not j else 0 for j in range(len(other) + 1)] for i in range(len(one) + 1)
-    ]
-    for i in range(1, len(one) + 1):
-        for j in range(1, len(other) + 1):
-            best = min(rows[i - 1][j], rows[i][j - 1]) + 1
-            best = min(best, rows[i - 1][j - 1] + (one[i - 1] != other[j - 1]))
-            if i > 1 and j > 1 and one[i - 1] == other[j - 2] and one[i - 2] == other[j - 1]:
-                best = min(best, rows[i - 2][j - 2] + 1)
-            rows[i][j] = best
-    return rows[-1][-1]
-
-
 SHORT = st.text("abcé", max_size=6)
 
 
@@ -110,7 +96,9 @@ def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[s
             assert likeness == ("form", entries.index(word))
             continue
         near = [
-            i for i, entry in enumerate(entries) if len(entry) > 2 and distance(word, entry) == 1
+            i
+            for i, entry in enumerate(entries)
+            if len(entry) > 2 and edit_distance(word, entry, transpositions=True) == 1
         ]
         if len(word) >= 4 and near:
             assert likeness == ("misspelling", near[0])

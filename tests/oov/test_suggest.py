@@ -13,6 +13,7 @@ import pytest
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import on_terminal, run
 from tests.html_page import Page
+from tests.tokenization.test_hf_words import MAKERS
 from vocabtool import VocabtoolError, Words, suggest
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="the oracle")
@@ -42,57 +43,13 @@ def word_piece() -> Any:
     return made
 
 
-def trained(model: Any, trainer: Any, **parts: Any) -> Any:
-    made = tokenizers.Tokenizer(model)
-    for name, part in parts.items():
-        setattr(made, name, part)
-    made.train_from_iterator(
-        ["the grade of a train, and descending arrows; " * 3, *LETTERS], trainer
-    )
-    return made
-
-
-def byte_level(prefix: bool) -> Any:
-    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=300, show_progress=False, initial_alphabet=level.alphabet()
-    )
-    return trained(tokenizers.models.BPE(), trainer, pre_tokenizer=level)
-
-
-def metaspace(scheme: str) -> Any:
-    trainer = tokenizers.trainers.UnigramTrainer(
-        vocab_size=150, show_progress=False, unk_token="<unk>", special_tokens=["<unk>"]
-    )
-    return trained(
-        tokenizers.models.Unigram(),
-        trainer,
-        normalizer=tokenizers.normalizers.NFKC(),
-        pre_tokenizer=tokenizers.pre_tokenizers.Metaspace(prepend_scheme=scheme),
-    )
-
-
-def marks_by_normalizer() -> Any:
-    """As in Llama 2: the text is not split before its BPE."""
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=160, show_progress=False, special_tokens=["<unk>"]
-    )
-    replace = tokenizers.normalizers.Replace(" ", "▁")
-    prepend = tokenizers.normalizers.Prepend("▁")
-    return trained(
-        tokenizers.models.BPE(unk_token="<unk>", fuse_unk=True),
-        trainer,
-        normalizer=tokenizers.normalizers.Sequence([prepend, replace]),
-    )
-
-
+TOKENIZERS = (
+    *("byte-level BPE", "byte-level with a blank before", "Unigram, always a mark"),
+    *("Unigram, a first mark", "Unigram without pre-tokenizer", "BPE with bytes"),
+)
 MADE: dict[str, Callable[[], Any]] = {
-    "WordPiece": word_piece,
-    "byte-level": lambda: byte_level(False),
-    "byte-level, prefix": lambda: byte_level(True),
-    "Metaspace, always": lambda: metaspace("always"),
-    "Metaspace, first": lambda: metaspace("first"),
-    "Llama": marks_by_normalizer,
+    **{name: MAKERS[name] for name in TOKENIZERS},
+    "stripped, padded, truncated": word_piece,
 }
 
 
@@ -145,7 +102,7 @@ def test_the_library_saves_what_is_promised(name: str, tmp_path: Path) -> None:
 
 def test_words_with_joiners(tmp_path: Path) -> None:
     """A zero width non-joiner is a part of its word, as in Persian."""
-    byte_level(False).save(str(tmp_path / "tokenizer.json"))
+    MAKERS["byte-level BPE"]().save(str(tmp_path / "tokenizer.json"))
     found = suggest(Words.of(tmp_path / "tokenizer.json"), [["Auf\u200clage Auf\u200clage"]], 1)
     assert [word.word for word in found.words] == ["Auf\u200clage"]
 

@@ -16,6 +16,7 @@ import vocabtool
 from tests.tokenization.test_tokenizer_files import (
     GPT2,
     HARD,
+    QWEN2,
     byte_pairs,
     in_order,
     merges_of,
@@ -24,7 +25,7 @@ from tests.tokenization.test_tokenizer_files import (
 )
 from vocabtool import Words
 from vocabtool.cli.main import cli
-from vocabtool.errors import UnsupportedFormat, VocabtoolError
+from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
 
 TEXTS = (*HARD, "I use Xapian, XAPIAN and xapian", "a <mask> b<unk> </s>", "Ünïcödé [CLS] [MASK]x")
 CONFIG = "tokenizer_config.json"
@@ -108,13 +109,40 @@ def albert(folder: Path) -> None:
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
 
 
-def clip(folder: Path) -> None:
-    made = byte_pairs(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "</w>")
-    entries = [*in_order(made.get_vocab()), "<|startoftext|>", "<|endoftext|>"]
-    write_json(folder / "vocab.json", {entry: number for number, entry in enumerate(entries)})
-    (folder / "merges.txt").write_text("\n".join(merges_of(made)), "utf-8")
-    write_json(folder / "config.json", {"model_type": "clip"})
-    write_json(folder / CONFIG, {"unk_token": "<|endoftext|>"})
+def of_entries(**settings: Any) -> Callable[[Path], None]:
+    """The vocab.txt of BERT with settings."""
+
+    def build(folder: Path) -> None:
+        entries = in_order(word_pieces(settings.get("do_lower_case", True)).get_vocab())
+        (folder / "vocab.txt").write_text("\n".join(entries) + "\n", "utf-8")
+        write_json(folder / CONFIG, settings)
+
+    return build
+
+
+CLIP = r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
+
+
+def of_pairs(
+    pattern: str, *special: str, suffix: str = "", kind: str = "", **settings: Any
+) -> Callable[[Path], None]:
+    """The vocab.json and merges.txt of a byte-level BPE."""
+
+    def build(folder: Path) -> None:
+        made = byte_pairs(pattern, suffix)
+        entries = [*in_order(made.get_vocab()), *special]
+        numbers = {entry: number for number, entry in enumerate(entries)}
+        write_json(folder / "vocab.json", numbers)
+        lines = ["#version: 0.2", *merges_of(made)]
+        (folder / "merges.txt").write_text("\n".join(lines) + "\n", "utf-8")
+        if kind:
+            write_json(folder / "config.json", {"model_type": kind})
+        write_json(folder / CONFIG, settings)
+
+    return build
+
+
+ENDS = ("<pad>", "</s>", "<unk>", "<mask>")
 
 
 def marian(folder: Path) -> None:
@@ -147,7 +175,23 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
     "XLM-R": of_pieces("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
     "XLM-R by model type": of_pieces("sentencepiece.bpe.model", None, "xlm-roberta"),
     "CamemBERT": of_pieces("sentencepiece.bpe.model", "CamembertTokenizer"),
-    "CLIP without a class": clip,
+    "vocab.txt": of_entries(tokenizer_class="BertTokenizer"),
+    "vocab.txt, settings only": of_entries(do_lower_case=True),
+    "vocab.txt, cased": of_entries(tokenizer_class="DistilBertTokenizerFast", do_lower_case=False),
+    "vocab.txt, three settings": of_entries(
+        do_lower_case=False, strip_accents=True, tokenize_chinese_chars=False),
+    "vocab.json of GPT-2": of_pairs(
+        GPT2, "<|endoftext|>", *ENDS, tokenizer_class="GPT2Tokenizer"),
+    "vocab.json of RoBERTa": of_pairs(
+        GPT2, "<s>", *ENDS, tokenizer_class="RobertaTokenizer", add_prefix_space=True),
+    "vocab.json of Qwen": of_pairs(
+        QWEN2, "<|im_start|>", *ENDS, tokenizer_class="Qwen2Tokenizer", eos_token="<|im_start|>"),
+    "CLIP": of_pairs(
+        CLIP, "<|startoftext|>", *ENDS, suffix="</w>", tokenizer_class="CLIPTokenizer",
+        bos_token="<|startoftext|>", unk_token="<unk>"),
+    "CLIP without a class": of_pairs(
+        CLIP, "<|startoftext|>", "<|endoftext|>", suffix="</w>", kind="clip",
+        unk_token="<|endoftext|>"),
     "Marian": marian,
     "OpenAI": of_openai,
 }  # fmt: skip
@@ -176,8 +220,9 @@ def test_layout(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for theirs, ours in (("vocab.json", "encoder.json"), ("merges.txt", "vocab.bpe")):
             (owner / theirs).write_bytes((tmp_path / ours).read_bytes())
         write_json(owner / CONFIG, {"tokenizer_class": "GPT2Tokenizer"})
+    options = {"tokenizer_type": "bert"} if name.startswith("vocab.txt, ") else {}
     library = transformers.AutoTokenizer.from_pretrained(
-        owner if owner.exists() else tmp_path, local_files_only=True
+        owner if owner.exists() else tmp_path, local_files_only=True, **options
     )
     words = Words.of(tmp_path)
     assert words.how == "recovered"
@@ -305,6 +350,29 @@ def test_other_word_embeddings(document: dict[str, Any], message: str, tmp_path:
     write_json(tmp_path / "whitespacetokenizer_config.json", {**usual, **document})
     with pytest.raises(VocabtoolError, match=message):
         vocabtool.inspect(tmp_path / "whitespacetokenizer_config.json")
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "vocab.json"])
+def test_other_settings(name: str, tmp_path: Path) -> None:
+    """A class that is not known and settings that are none are refused; a rule may be named."""
+    build, beside = of_entries() if name == "vocab.txt" else of_pairs(GPT2), tmp_path / CONFIG
+    build(tmp_path)
+    write_json(beside, {"tokenizer_class": "NewTokenizer"})
+    with pytest.raises(UnsupportedFormat, match=rf"{name}.*NewTokenizer"):
+        Words.of(tmp_path / name)
+    write_json(beside, ["do_lower_case"])
+    with pytest.raises(InvalidFile, match=r"tokenizer_config\.json is a list"):
+        Words.of(tmp_path / name)
+    beside.unlink()
+    if name == "vocab.json":
+        assert Words.of(tmp_path / name).how == "recovered"
+        return
+    with pytest.raises(VocabtoolError, match="--rule bert-uncased or --rule bert-cased"):
+        Words.of(tmp_path / name)
+    for rule, lower in {"bert-uncased": True, "bert-cased": False}.items():
+        of_entries(do_lower_case=lower)(tmp_path)
+        recovered, named = Words.of(tmp_path), Words.of(tmp_path / name, rule=rule)
+        assert (named.how, named.split(HARD)) == ("named", recovered.split(HARD))
 
 
 def test_unknown_numbering_is_refused(tmp_path: Path) -> None:

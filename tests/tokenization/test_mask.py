@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 
-import numpy as np
 import pytest
 import regex
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.some_reports import judged
 from vocabtool.choices import MaskMode
 from vocabtool.tokenization.lookup import AHEAD, Span, WordLookup, find_in_order
 from vocabtool.tokenization.mask import SURFACE, mask
 from vocabtool.tokenization.rule import parse_rule
 from vocabtool.tokenization.steps import Characters, Join, RegexReplace
-from vocabtool.tokenization.text_arrays import Step, Tokens, string_array
+from vocabtool.tokenization.text_arrays import Step, Tokens, as_bytes, string_array
 from vocabtool.vocabulary import decode, encode
 
 LookUp = Callable[[Sequence[str]], WordLookup]
@@ -101,21 +101,6 @@ def test_a_long_line_takes_proportional_time(unit: str) -> None:
 # Lines.
 
 
-def judged(words: list[list[bytes]], knows: Callable[[bytes], bool]) -> WordLookup:
-    """Return the lookup of texts with these words."""
-    distinct = sorted(set(chain.from_iterable(words)))
-    place = {word: i for i, word in enumerate(distinct)}
-    nothing = np.zeros(len(distinct), np.int64)
-    return WordLookup(
-        codes=np.array([place[word] for text in words for word in text], np.int32),
-        offsets=np.array([0, *accumulate(map(len, words))], np.int64),
-        distinct=string_array(distinct),
-        known=np.array([knows(word) for word in distinct], np.bool_),
-        ids=nothing,
-        positions=nothing,
-    )
-
-
 def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
     """Return a lookup of steps and a table."""
 
@@ -123,7 +108,8 @@ def by_steps(steps: Sequence[Step], knows: Callable[[bytes], bool]) -> LookUp:
         cut = Tokens.whole(string_array(texts))
         for step in steps:
             cut = step.apply(cut)
-        return judged(cut.to_lists(), knows)
+        known = {word: 0 for word in as_bytes(cut.values) if knows(word)}
+        return judged(cut.to_lists(), known)
 
     return judge
 

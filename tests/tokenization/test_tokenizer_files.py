@@ -12,11 +12,13 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from io import BytesIO
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import regex
 import sentencepiece
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -25,6 +27,7 @@ import vocabtool
 from tests.conftest import ROOT
 from vocabtool import Index, Vocabulary, Words, open_encoder
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
+from vocabtool.tokenization.tokenizer_files import BY_NAMES, TIKTOKEN
 
 HARD = (
     *("", " ", "  ", "\n", "\n\n\n", "\t", "\r\n", "Hello world", " Hello  World!", "Hi, y'all!"),
@@ -350,74 +353,6 @@ def test_refused_rules() -> None:
             Words.of(glove, rule=rule)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"do_lower_case": True},
-        {"do_lower_case": False},
-        {"tokenizer_class": "BertTokenizer"},
-        {"tokenizer_class": "DistilBertTokenizerFast", "do_lower_case": False},
-        {"do_lower_case": False, "strip_accents": True, "tokenize_chinese_chars": False},
-    ],
-)
-def test_vocab_txt(settings: dict[str, Any], tmp_path: Path) -> None:
-    """BERT with the settings beside its entries, or with a named rule."""
-    transformers = pytest.importorskip("transformers", reason="the oracle of its folders")
-    lower = settings.get("do_lower_case", True)
-    file, beside = tmp_path / "vocab.txt", tmp_path / "tokenizer_config.json"
-    file.write_text("\n".join(in_order(word_pieces(lower).get_vocab())) + "\n", "utf-8")
-    with pytest.raises(VocabtoolError, match="--rule bert-uncased or --rule bert-cased"):
-        Words.of(file)
-    beside.write_text(json.dumps(settings))
-    library = transformers.BertTokenizerFast.from_pretrained(tmp_path, local_files_only=True)
-    wanted = [library(text, add_special_tokens=False)["input_ids"] for text in HARD]
-    found = [Words.of(file), Words.of(tmp_path)]
-    if "strip_accents" not in settings:
-        found.append(Words.of(file, rule="bert-uncased" if lower else "bert-cased"))
-    for words in found:
-        assert [ids(words, text) for text in HARD] == wanted
-    beside.write_text(json.dumps({"tokenizer_class": "BertJapaneseTokenizer"}))
-    with pytest.raises(UnsupportedFormat, match="BertJapaneseTokenizer"):
-        Words.of(file)
-    beside.write_text('["do_lower_case"]')
-    with pytest.raises(InvalidFile, match=r"tokenizer_config\.json is a list"):
-        Words.of(file)
-
-
-FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "GPT2Tokenizer": (GPT2, "<|endoftext|>", {}),
-    "RobertaTokenizer": (GPT2, "<s>", {"add_prefix_space": True}),
-    "Qwen2Tokenizer": (QWEN2, "<|im_start|>", {"eos_token": "<|im_start|>"}),
-    "CLIPTokenizer": (
-        r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "<|startoftext|>", {
-            "bos_token": "<|startoftext|>", "unk_token": "<unk>"}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_bpe_folders(name: str, tmp_path: Path) -> None:
-    """``vocab.json`` and ``merges.txt`` as the class of tokenizer_config.json reads them."""
-    transformers = pytest.importorskip("transformers", reason="the oracle of its folders")
-    pattern, special, settings = FOLDERS[name]
-    trained = byte_pairs(pattern, "</w>" if name == "CLIPTokenizer" else "")
-    entries = [*in_order(trained.get_vocab()), special, "<pad>", "</s>", "<unk>", "<mask>"]
-    vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
-    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
-    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges_of(trained)]) + "\n")
-    beside = tmp_path / "tokenizer_config.json"
-    beside.write_text(json.dumps({"tokenizer_class": name, **settings}))
-    library = getattr(transformers, name).from_pretrained(tmp_path, local_files_only=True)
-    words = Words.of(tmp_path / "vocab.json")
-    for text in (*HARD, f"a{special}b"):
-        if "</s>" not in text or name == "RobertaTokenizer":
-            assert ids(words, text) == library(text, add_special_tokens=False)["input_ids"], text
-    beside.write_text(json.dumps({"tokenizer_class": "NewTokenizer"}))
-    with pytest.raises(UnsupportedFormat, match=r"vocab\.json.*NewTokenizer"):
-        Words.of(tmp_path / "vocab.json")
-    beside.unlink()
-    assert Words.of(tmp_path / "vocab.json").how == "recovered"
-
-
 def test_every_tokenizer_as_a_rule(tmp_path: Path) -> None:
     """``tokenizer:FILE`` takes GGUF, folders and Keras; an index keeps the rule alone."""
     library = byte_pairs(GPT2)
@@ -597,3 +532,20 @@ def test_an_encoder_of_pieces(tokenizer: Path, vectors: Path) -> None:
         open_encoder(vectors, rule="ptb")
     encoder = open_encoder(vectors, rule=f"tokenizer:{tokenizer}", weights="none")
     np.testing.assert_allclose(encoder.encode(TEXTS), means(tokenizer, vectors), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "patterns", [*BY_NAMES.values(), *((pattern,) for pattern in TIKTOKEN.values())]
+)
+def test_patterns(patterns: tuple[str, ...]) -> None:
+    """The library splits by each pattern as another implementation of regular expressions."""
+    steps: Any = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+    split = pre_tokenizers.Sequence(steps)
+    for text in HARD:
+        parts = [text]
+        for pattern in patterns:
+            find = regex.compile(pattern.replace(r"\z", r"\Z"), regex.V1).finditer
+            bounds = [[0, *chain(*(m.span() for m in find(p))), len(p)] for p in parts]
+            pairs = zip(parts, map(pairwise, bounds), strict=True)
+            parts = [part[a:b] for part, spans in pairs for a, b in spans if b > a]
+        assert [part for part, _ in split.pre_tokenize_str(text)] == parts
