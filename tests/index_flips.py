@@ -22,7 +22,7 @@ def asked(path: Path) -> object:
     index = Index.open(path)
     hits = index.search("amber birch", fusion="keyword", where="n > 3", explain=True)
     spelled = index.search("ambre", fusion="keyword").suggestions
-    return answers(index), hits.to_dict()["hits"], spelled, index.get("d5")
+    return answers(index), hits.to_json()["hits"], spelled, index.get("d5")
 
 
 def main() -> None:

@@ -28,8 +28,16 @@ from vocabtool.keywords.tokens import Span
 from vocabtool.reports.hits import hits_report
 from vocabtool.reports.index import embed_report, index_report, progress_line
 from vocabtool.reports.report import Report, render_text
-from vocabtool.search.hits import Explanation, Hit, Hits, LegPlace, MatchedWord, QuerySummary
-from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
+from vocabtool.search.hits import (
+    NO_VECTOR,
+    ZERO_VECTOR,
+    Explanation,
+    Hit,
+    Hits,
+    LegPlace,
+    MatchedWord,
+    QuerySummary,
+)
 from vocabtool.search.settings import Calibration
 
 
@@ -145,9 +153,11 @@ def explained(
     why: Explanation, text: str = "text", fusion: str = "coverage", note: str = ""
 ) -> str:
     """The report of one hit with an explanation, on one line."""
-    hit = Hit("a", text, {}, 1.0, 0, explanation=why)
+    hit = Hit(id="a", text=text, fields={}, score=1.0, tier=0, explanation=why)
     summary = QuerySummary("kettle", (), fusion, None, None, None)
-    return " ".join(lines(hits_report(Hits((hit,), summary, (note,) if note else ()))))
+    return " ".join(
+        lines(hits_report(Hits(query=summary, hits=(hit,), notes=(note,) if note else ())))
+    )
 
 
 def test_a_document_without_a_keyword_is_told_from_one_past_the_list() -> None:

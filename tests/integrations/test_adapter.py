@@ -158,7 +158,7 @@ def test_a_search_explains_as_that_of_the_index(path: str, framework: Any) -> No
             facts = metadata.pop("_vocabtool")
             assert (id_, score, metadata) == (hit.id, hit.score, METADATAS[IDS.index(hit.id)])
             assert facts["tier"] == hit.tier
-            assert facts["explanation"] == hit.to_dict()["explanation"]
+            assert facts["explanation"] == hit.to_json()["explanation"]
             assert facts["unknown_words"] == query.split()[1:]
     with pytest.raises(TypeError, match="where"):  # else it would replace the filter
         store.search("learn", None, where="id = 'x'")

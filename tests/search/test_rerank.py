@@ -160,11 +160,11 @@ def test_only_the_first_are_ranked_again(index: Index) -> None:
     assert ids(hits) == ["d11", "d10"]
     why = [hit.explanation for hit in hits]
     assert [each.fused_rank for each in why if each] == [12, 11]
-    assert hits[0].to_dict()["rerank"] == 11.0
+    assert hits[0].to_json()["rerank"] == 11.0
     plain = index.search(QUERY, k=1, **asked)
     assert plain[0].explanation is not None
     assert plain[0].explanation.fused_rank is None
-    assert "rerank" not in plain[0].to_dict()
+    assert "rerank" not in plain[0].to_json()
 
 
 def test_the_guarantee_stays(index: Index) -> None:

@@ -288,14 +288,15 @@ def test_highlights_are_places_in_the_text(query: str, text: str, marked: list[s
 def test_hits() -> None:
     """Dates, what JSON has no number for, suggestions; a sequence; a query is cut."""
     docs = [Doc("a", "xapian", (1, 0), {"day": date(2024, 1, 2), "share": float("nan")})]
-    told = ask("xapian", index=made(docs, ORDINARY), explain=True).to_dict()
+    told = ask("xapian", index=made(docs, ORDINARY), explain=True).to_json()
     read = json.loads(json.dumps(told, allow_nan=False))
     assert read["hits"][0]["fields"]["day"] == "2024-01-02"
     assert read["query"]["words"][0]["surface"] == "xapian"
     assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0, "part": 0.0}
-    tags = Hit("a", "", {"tags": ("x", 1, None, float("nan"), float("-inf"))}, 1.0, 0).to_dict()
+    values = ("x", 1, None, float("nan"), float("-inf"))
+    tags = Hit(id="a", text="", fields={"tags": values}, score=1.0, tier=0).to_json()
     assert tags["fields"] == {"tags": ["x", 1, None, None, None]}
-    assert json.loads(json.dumps(ask("xapain", None).to_dict()))["suggestions"] == [
+    assert json.loads(json.dumps(ask("xapain", None).to_json()))["suggestions"] == [
         {"word": "xapain", "spellings": ["xapian"]}
     ]
     hits = ask("love xapian", k=3)

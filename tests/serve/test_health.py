@@ -181,7 +181,7 @@ def test_not_ready(small: Path, tmp_path: Path) -> None:
         assert refused.status_code == 503
         made(late)
         served.until_ready()
-        expected = Index.open(late).search("amber", k=1).to_dict()["hits"]
+        expected = Index.open(late).search("amber", k=1).to_json()["hits"]
 
         def hits() -> object:
             asked = {"query": "amber", "k": 1}

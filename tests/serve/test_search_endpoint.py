@@ -32,7 +32,7 @@ def test_search(client: httpx.Client, small: Path, asked: dict[str, Any]) -> Non
     index = Index.open(small)
     answer = client.post(SEARCH, json=asked)
     assert answer.status_code == 200, answer.text
-    expected = index.search(asked.pop("query", None), **asked).to_dict()
+    expected = index.search(asked.pop("query", None), **asked).to_json()
     expected = json.loads(json.dumps(expected))  # tuples as lists
     commit = index.manifest.commit
     answered = without_told(answer.json())

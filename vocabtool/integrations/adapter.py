@@ -138,7 +138,7 @@ def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
     That is a dictionary with ``score``, ``explanation`` and the other attributes of :class:`Hit`,
     ``notes`` of :class:`Hits`, and ``unknown_words``: those that the model does not know.
     """
-    facts = hit.to_dict()
+    facts = hit.to_json()
     for name in ("id", "text", "fields"):
         del facts[name]
     facts["unknown_words"] = [word.surface for word in hits.query.words if word.known is False]

@@ -51,7 +51,7 @@ def hits_report(hits: Hits, *, one_of_many: bool = False) -> Report:
         title=f"Search: {query.text[:WIDTH]}" if query.text else "Documents",
         subtitle=plural(len(hits), "hit", "hits"),
         sections=lambda: _sections(hits, one_of_many),
-        data=hits.to_dict,
+        data=hits.to_json,
     )
 
 
@@ -236,8 +236,7 @@ def _common_length(one: str, other: str) -> int:
 
 def why_there(why: Explanation, found: Hits) -> str:
     """Return a line that explains a hit's rank: its rank by vectors, by keywords and so on."""
-    from vocabtool.search.hits import DEEP
-    from vocabtool.search.search import NO_VECTOR, ZERO_VECTOR
+    from vocabtool.search.hits import DEEP, NO_VECTOR, ZERO_VECTOR
 
     is_dense = found.query.fusion == "dense"
     has_keyword = why.words or why.keyword.rank is not None
@@ -289,14 +288,14 @@ def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: in
 def hits_for_page(found: Hits) -> dict[str, Any]:
     """Return explained hits for JSON, with the facts that an HTML page shows.
 
-    The result is ``found.to_dict()`` with additional members:
+    The result is ``found.to_json()`` with additional members:
 
     - The query has ``remarks``: its restrictions, and the weight of keywords.
     - Each word has ``mark`` (such as ``unknown``), ``facts`` (texts) and ``weighs`` (idf x weight).
     - Each explanation has ``why`` (a text), ``title``, ``scores`` (texts), ``extract`` (start and
       end of the text to show, in characters), and ``other_fields`` (fields outside the extract).
     """
-    asked, answer = found.query, found.to_dict()
+    asked, answer = found.query, found.to_json()
     codes_first = any(hit.tier for hit in found.hits)
     answer["query"]["remarks"] = [*_remarks(asked)]
     for word, shown in zip(asked.words, answer["query"]["words"], strict=True):

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import isnan
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import Any, Final, overload
 
-import numpy as np
 import pyarrow as pa
 
-from vocabtool.choices import Fusion
 from vocabtool.documents.batch import Kind
-from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import highlights, text_in_utf8
+from vocabtool.keywords.cutter import text_in_utf8
 from vocabtool.keywords.tokens import Span
-from vocabtool.search.fusion import Candidates, Fused, shared_ranks
-from vocabtool.search.query import Query, term_clauses
-from vocabtool.search.store import Selection, Snapshot, ValueCount
+from vocabtool.search.store import ValueCount
 from vocabtool.system.own_files import to_json
-from vocabtool.system.ranking import Rows
 from vocabtool.system.results import TableResult
-
-if TYPE_CHECKING:
-    from vocabtool.search.rerank import BestHits
 
 # The types of Arrow: of fields, and of the columns of Hits.to_arrow.
 TYPES: Final[dict[Kind, pa.DataType]] = {
@@ -52,6 +41,14 @@ COLUMNS: Final = {
     "text": pa.string(),
 }
 IF_KNOWN: Final = {"rerank": pa.float64(), "further": pa.int64(), "explanation": EXPLANATION}
+
+DEEP: Final = 10_000  # ranks by the vector alone that an explanation knows
+# Notes by which reports tell why there is no similarity.
+NO_VECTOR: Final = (
+    "the query has no vector: only keywords were searched. Pass its vector, or open the index with "
+    "the model that made the others"
+)
+ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class Explanation:
     fused_rank: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
     """A document that was found.
 
@@ -186,22 +183,21 @@ class Hit:
     """
 
     id: str
-    text: str
-    fields: Mapping[str, Any]
     score: float
     tier: int
     similarity: float | None = None
     bm25: float | None = None
-    explanation: Explanation | None = None
+    text: str
+    fields: Mapping[str, Any]
     rerank: float | None = None
+    explanation: Explanation | None = None
     further: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
-        names = ["id", "score", "tier", "similarity", "bm25", "text", "fields"]
-        shown = ("rerank", "explanation", "further")
-        names += [each for each in shown if getattr(self, each) is not None]
-        return {name: to_json(getattr(self, name)) for name in names}
+    def to_json(self) -> dict[str, Any]:
+        """Return the hit for JSON, without ``rerank``, ``explanation`` or ``further`` if none."""
+        members: dict[str, Any] = to_json(self)
+        left_out = [name for name in IF_KNOWN if members[name] is None]
+        return {name: value for name, value in members.items() if name not in left_out}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +208,7 @@ class Suggestion:
     spellings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Hits(TableResult, Sequence[Hit]):
     """The result of a search.
 
@@ -227,8 +223,8 @@ class Hits(TableResult, Sequence[Hit]):
     - ``kinds``: the type of each field of the index.
     """
 
-    hits: tuple[Hit, ...]
     query: QuerySummary
+    hits: tuple[Hit, ...]
     notes: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     facets: Mapping[str, tuple[ValueCount, ...]] = field(default_factory=dict)
@@ -278,16 +274,11 @@ class Hits(TableResult, Sequence[Hit]):
                 columns[name] = _column(values, type_)
         return pa.table(columns)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
-        return {
-            "query": to_json(self.query),
-            "hits": [hit.to_dict() for hit in self.hits],
-            "notes": list(self.notes),
-            "suggestions": to_json(self.suggestions),
-            "facets": to_json(self.facets),
-            "total": self.total,
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Return the hits for JSON: what ``--format json``, the server and its tools answer."""
+        members: dict[str, Any] = to_json(replace(self, hits=()))
+        del members["seconds"], members["kinds"]
+        return {**members, "hits": [hit.to_json() for hit in self.hits]}
 
 
 def _column(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
@@ -301,137 +292,3 @@ def _column(values: Iterable[Any], type_: pa.DataType) -> pa.Array:
         else:  # Arrow refuses integers that are not exactly a float
             cells.append(float(value) if type_ == pa.float64() and value is not None else value)
     return pa.array(cells, type_)
-
-
-DEEP: Final = 10_000  # ranks of the dense leg among which a document is searched
-
-
-def summarise(
-    query: Query,
-    fusion: Fusion,
-    a: float | None = None,
-    m: float | None = None,
-    weight: float | None = None,
-    snapshot: Snapshot | None = None,
-) -> QuerySummary:
-    """Return a summary of a query, with frequencies and weights of its words in ``snapshot``."""
-    frequencies = query.frequencies
-    if snapshot is not None:
-        asked: dict[Term, None] = {}
-        for each in query.words:
-            humps = (Term("words", hump) for hump in each.word.humps)
-            asked |= dict.fromkeys((*each.terms, each.exact, *humps))
-        frequencies = snapshot.document_frequencies(asked)
-    words = []
-    for each in query.words:
-        word, status = each.word, each.status
-        summary = WordSummary(
-            surface=word.surface,
-            start=word.start,
-            end=word.end,
-            known=status.known if status else None,
-            identifier=each.identifier,
-            counts=each.counts,
-            pieces=status.pieces if status else None,
-        )
-        if snapshot is not None:
-            whole = frequencies[each.exact]
-            of_parts = [frequencies[Term("words", part)] for part in each.parts]
-            rarest = min(of_parts, default=None)
-            if not word.surfaces and word.humps:
-                rarest = min(frequencies[Term("words", hump)] for hump in word.humps)
-            elif not word.surfaces and rarest is not None:
-                whole, rarest = rarest, None  # of a run without spaces: the rarest pair
-            # The two terms of a word with accents share its weight; the rarer one has less.
-            shares = dict(word.shares)
-            main = [term for term in each.terms if shares.get(term.text, 1.0) > 1 / 2]
-            weights = [
-                query.counted[term].boost / shares.get(term.text, 1.0)
-                for term in main
-                if each.counts and term in query.counted
-            ]
-            summary = replace(
-                summary,
-                document_frequency=whole,
-                part_frequency=rarest,
-                idf=idf(snapshot.rows, min(frequencies[term] for term in main)),
-                weight=max(weights, default=0.0),
-            )
-        words.append(summary)
-    restrictions = [
-        tuple(each.text for each in query.operators if each.kind == kind)
-        for kind in ("without", "with", "one of")
-    ]
-    restrictions[0] = tuple(text.removeprefix("-") for text in restrictions[0])
-    return QuerySummary(query.text, tuple(words), fusion, a, m, weight, *restrictions)
-
-
-def explain_hits(
-    snapshot: Snapshot,
-    query: Query,
-    vector: Vectors | None,
-    allowed: Selection,
-    candidates: Candidates,
-    parts: tuple[Fused, Fused],
-    best: BestHits,
-    hits: Sequence[Hit],
-) -> tuple[Hit, ...]:
-    """Return the hits with explanations.
-
-    ``parts``: what each leg adds to the scores. ``best``: the places of ``hits`` among the
-    candidates.
-    """
-    if not query.counted:  # keywords were not searched: explain with plain BM25
-        words = [word for word in query.words if word.counts]
-        counted, _ = term_clauses(words, snapshot, query.frequencies)
-        query = replace(query, counted=counted)
-    places = best.places
-    rows = candidates.rows[places].tolist()
-    legs = []
-    scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
-    for arrays in zip(candidates.ranks(), scores, parts, strict=True):
-        columns = [array[places].tolist() for array in arrays]
-        legs.append(
-            [
-                LegPlace(rank or None, *(None if isnan(each) else each for each in (score, part)))
-                for rank, score, part in zip(*columns, strict=True)
-            ]
-        )
-    alone = [place.rank for place in legs[0]]
-    if vector is not None and None in alone:  # not among the candidates: search deeper
-        deep = snapshot.nearest(vector, DEEP, allowed)
-        found = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
-        alone = [rank or found.get(row) for rank, row in zip(alone, rows, strict=True)]
-    matched = matched_words(snapshot, query, candidates.rows[places])
-    marked_words = []  # the words that were searched
-    for word in query.words:
-        if word.word.phrase is not None:
-            marked_words.append(word.word)
-        elif word.counts:
-            marked_words.append(word.word._replace(words=word.parts))
-    marked = [tuple(highlights(hit.text, marked_words, snapshot.cutter)) for hit in hits]
-    whys = map(Explanation, *legs, matched, alone, marked, best.fused_ranks)
-    return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
-
-
-def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return, for each row, the words of the query that the row contains."""
-    matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    asked: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
-    for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
-        has_parts = word.word.surfaces or word.word.words[1:] or word.word.humps
-        whole = KeywordQuery((Clause(word.in_a_row),)) if has_parts else None
-        if clauses:
-            asked.append((word.word.surface, KeywordQuery(clauses), whole))
-    if not asked or not len(rows):
-        return [() for _ in rows]
-    queries = [each for _, *both in asked for each in both if each is not None]
-    answers = iter(snapshot.search_each(queries, len(rows), snapshot.only(rows)))
-    for surface, _, whole in asked:
-        found = next(answers)
-        wholes = None if whole is None else set(next(answers).rows.tolist())
-        for row, score in zip(found.rows.tolist(), found.scores.tolist(), strict=True):
-            is_whole = wholes is None or row in wholes
-            matched[row].append(MatchedWord(surface, score, is_whole))
-    return [tuple(matched[row]) for row in rows.tolist()]

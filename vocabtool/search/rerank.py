@@ -8,11 +8,10 @@ Source: Nogueira, Cho: Passage Re-ranking with BERT, arXiv:1901.04085, 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +22,10 @@ from vocabtool.encoders.sentence_transformers import PADDED, check_files, load
 from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.encoder_files import CONFIG, find_settings
 from vocabtool.formats.files import find_folder
-from vocabtool.search.fusion import Candidates, Fused, Places, best_places
+from vocabtool.search.fusion import Fused, Places, best_places
 from vocabtool.search.settings import Reranker, Settings
 from vocabtool.search.store import Snapshot
+from vocabtool.system.ranking import Rows
 
 FORMS: Final = (
     "wanted a folder or name of a cross-encoder of sentence-transformers, "
@@ -123,50 +123,20 @@ def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
     return scores
 
 
-class BestHits(NamedTuple):
-    """The hits, best first: their places among the candidates, and their scores by the fusion.
+def rerank(
+    snapshot: Snapshot, settings: Settings, text: str, rows: Rows, tiers: NDArray[np.int8]
+) -> tuple[Places, list[float | None]]:
+    """Order the first ``rerank_depth`` of ``rows`` again; the others follow in their order.
 
-    - ``reranked``: the score of each hit by ``rerank``, or ``None`` if it has none.
-    - ``fused_ranks``: the rank of each hit before ``rerank`` changed the order; ``None`` if it was
-      not used.
+    Returns the places of all ``rows`` in the new order, and their scores, ``None`` for the others.
     """
-
-    places: Places
-    scores: Fused
-    reranked: Sequence[float | None]
-    fused_ranks: Sequence[int | None]
-
-    def take(self, order: Places) -> BestHits:
-        reranked = [self.reranked[place] for place in order.tolist()]
-        ranks = [self.fused_ranks[place] for place in order.tolist()]
-        return BestHits(self.places[order], self.scores[order], reranked, ranks)
-
-
-def best_hits(
-    snapshot: Snapshot,
-    text: str | None,
-    candidates: Candidates,
-    scores: Fused,
-    tiers: NDArray[np.int8],
-    k: int,
-    settings: Settings,
-    *,
-    keywords_alone: bool,
-) -> BestHits:
-    """Return the best ``k`` candidates; the ``rerank`` of the settings orders the first ones."""
-    rows, ids = candidates.rows, snapshot.ids
-    count = k if settings.rerank is None else max(k, settings.rerank_depth)
-    places, best = best_places(rows, scores, tiers, count, ids, keywords_alone=keywords_alone)
-    none = [None] * len(places)
-    if settings.rerank is None:
-        return BestHits(places, best, none, none)
-    first = places[: settings.rerank_depth]
+    assert settings.rerank is not None  # noqa: S101 - the caller has checked
     reranker = open_reranker(settings.rerank)
-    order, relevance = np.arange(0), np.zeros(0)
+    first, order, scores = rows[: settings.rerank_depth], np.arange(0), np.zeros(0)
     if len(first):
-        texts = [document.text for document in snapshot.fetch_documents(rows[first])]
-        relevance = score(reranker, text or "", texts)
-        order, relevance = best_places(rows[first], relevance, tiers[first], len(first), ids)
-    order = np.concatenate((order, np.arange(len(first), len(places))))[:k]
-    reranked = [*relevance.tolist(), *none][: len(order)]
-    return BestHits(places[order], best[order], reranked, (order + 1).tolist())
+        texts = [document.text for document in snapshot.fetch_documents(first)]
+        scores = score(reranker, text, texts)
+        tiers = tiers[: len(first)]
+        order, scores = best_places(first, scores, tiers, len(first), snapshot.ids)
+    others = np.arange(len(first), len(rows))
+    return np.concatenate((order, others)), [*scores.tolist(), *[None] * len(others)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isnan
 from typing import Final
@@ -19,12 +19,24 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
-from vocabtool.keywords.cutter import OPENING, QUOTED
+from vocabtool.keywords.cutter import OPENING, QUOTED, highlights
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates, Places, fuse
-from vocabtool.search.hits import Hit, Hits, Suggestion, explain_hits, summarise
-from vocabtool.search.query import MAX_WORDS, Query, parse_query
-from vocabtool.search.rerank import BestHits, best_hits
+from vocabtool.search.fusion import Candidates, Fused, Places, best_places, fuse, shared_ranks
+from vocabtool.search.hits import (
+    DEEP,
+    NO_VECTOR,
+    ZERO_VECTOR,
+    Explanation,
+    Hit,
+    Hits,
+    LegPlace,
+    MatchedWord,
+    QuerySummary,
+    Suggestion,
+    WordSummary,
+)
+from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
+from vocabtool.search.rerank import rerank
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
@@ -136,11 +148,6 @@ MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs alway
 
 NO_DOCUMENTS: Final = "the index has no documents"
 NO_WORDS: Final = "the query has no word to search for"
-NO_VECTOR: Final = (
-    "the query has no vector: only keywords were searched. Pass its vector, or open the index with "
-    "the model that made the others"
-)
-ZERO_VECTOR: Final = "the query's vector is zero: vectors found nothing"
 NO_MATCH: Final = "no document satisfies the condition"
 NO_PHRASE: Final = "no searchable document contains the quoted phrase"
 OPERATORS: Final = "read as operators: {0} (with --literal, all is searched as words)"
@@ -181,7 +188,6 @@ def search(
     The order is by tier, score and id, unless ``settings`` change it. Raises ``ValueError`` for
     invalid arguments.
     """
-    k, where, explain = settings.k, settings.where, settings.explain
     query = parse_query(snapshot, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
     only_operators = bool(query.operators) and not query.searched
@@ -189,190 +195,358 @@ def search(
     if settings.rerank is not None and (text is None or only_operators):
         raise ValueError("rerank needs the text of the query")
     if not is_list:
-        _check_vector(text, vector, settings)
-    demands: list[Asked] = [] if where is None else [Where.of(where)]
+        if vector is None and settings.fusion == "dense":
+            raise ValueError("fusion='dense' needs the query's vector")
+        if vector is not None and vector.ndim != 1:
+            raise ValueError(f"vector must have one axis, got shape {vector.shape}")
+        if vector is not None and not np.isfinite(vector).all():
+            raise ValueError("vector must contain finite numbers, got NaN or infinity")
+        if text is None and settings.fusion == "keyword":
+            raise ValueError("fusion='keyword' needs a text")
+    demands: list[Asked] = [] if settings.where is None else [Where.of(settings.where)]
     demands += [operator.demand for operator in query.operators if operator.demand is not None]
     if query.required:
         demands.append(Combination("all", query.required))
     allowed = snapshot.select(demands, without)
-    limit = max(settings.limit(snapshot.rows), k)
-    arrangement = Arrangement.of(settings, snapshot)
-    facets, facet_notes = count_facets(snapshot, arrangement.facets, query, allowed)
-    if is_list:
-        return _list_documents(snapshot, arrangement, query, settings, allowed, facets, facet_notes)
-    used = vector if has_vector and settings.fusion != "keyword" else None
-    candidates, tiers = snapshot.legs(query, used, limit, allowed)
-    is_restricted = where is not None or bool(query.required or query.operators)
-    is_empty = is_restricted and not len(candidates.rows) and snapshot.is_empty(allowed)
-    notes = _first_notes(snapshot, query, settings, text, vector, is_empty, explain) + facet_notes
-    if query.codes and not np.count_nonzero(tiers):
-        notes.append(_no_document_contains(query, where))
+    arrangement = Arrangement(offset=settings.offset)
+    if settings.sort or settings.facets or settings.group_by is not None:
+        arrangement = Arrangement.of(settings, snapshot)
+    facets, notes = dict[str, tuple[ValueCount, ...]](), list[str]()
+    if arrangement.facets:
+        facets, notes = count_facets(snapshot, arrangement.facets, query, allowed)
+    retrieval = Retrieval(
+        snapshot=snapshot,
+        settings=settings,
+        query=query,
+        text=text,
+        vector=vector,
+        allowed=allowed,
+        arrangement=arrangement,
+        facets=facets,
+        facet_notes=notes,
+    )
+    return retrieval.list_documents() if is_list else retrieval.rank(chance, is_own=is_own)
 
-    known_words = snapshot.known_words
-    subword = known_words is not None and known_words.subword
-    # A word that is not in a vocabulary still makes a good vector of its pieces.
-    is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
-    if query.is_unknown and not is_usable and not len(candidates.keyword):
-        suggestions = _suggest_spellings(snapshot, query)
-        notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
-        understood = summarise(query, settings.fusion, snapshot=snapshot if explain else None)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """A search whose arguments were checked. ``allowed``: the documents that it may find."""
+
+    snapshot: Snapshot
+    settings: Settings
+    query: Query
+    text: str | None
+    vector: Vectors | None
+    allowed: Selection
+    arrangement: Arrangement
+    facets: Mapping[str, tuple[ValueCount, ...]]
+    facet_notes: Sequence[str]
+
+    def list_documents(self) -> Hits:
+        """Return the allowed documents, by default in the order of their ids."""
+        snapshot, query, notes = self.snapshot, self.query, self.facet_notes
+        rows = snapshot.in_order(self.allowed)
+        places, further, total = self.arrangement.page(snapshot, rows, self.settings.k, len(rows))
+        hits = [
+            Hit(
+                id=document.id,
+                text=document.text,
+                fields=document.fields,
+                score=0.0,
+                tier=0,
+                further=more,
+            )
+            for document, more in zip(snapshot.fetch_documents(rows[places]), further, strict=True)
+        ]
+        if query.operators:
+            notes = [_operators_note(query), *notes]
+        if not len(rows):
+            nothing = NO_FULFILMENT if query.operators else NO_MATCH
+            notes = [NO_DOCUMENTS if snapshot.is_empty(snapshot.live) else nothing, *notes]
         return Hits(
-            (),
-            understood,
-            tuple(notes),
-            suggestions=suggestions,
-            facets=facets,
+            query=self._summary(),
+            hits=tuple(hits),
+            notes=tuple(notes),
+            facets=self.facets,
+            total=total,
             kinds=snapshot.fields,
         )
 
-    near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
-    scores = near + by_words
-    is_mixed = query.words and settings.fusion in MIXED
-    if chance is not None and is_mixed and not len(candidates.keyword):
-        nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-        if nearest <= chance:
-            notes.append(
-                f"{BY_CHANCE}: similarity {nearest:.3f}; a nonsense query reaches {chance:.3f}"
-            )
-    best = best_hits(
-        snapshot,
-        query.searched,
-        candidates,
-        scores,
-        tiers,
-        len(scores) if settings.sort or settings.group_by is not None else settings.offset + k,
-        settings,
-        keywords_alone=weight == 1,
-    )
-    total = int(np.count_nonzero(scores > 0)) if weight == 1 else len(scores)
-    places, further, total = arrangement.page(snapshot, candidates.rows[best.places], k, total)
-    best = best.take(places)
-    hits = _make_hits(snapshot, candidates, tiers, best, further)
-    if explain:
-        hits = explain_hits(
-            snapshot, query, used, allowed, candidates, (near, by_words), best, hits
+    def rank(self, chance: float | None, *, is_own: bool) -> Hits:
+        """Search both legs and fuse their scores. For the arguments see :func:`search`."""
+        snapshot, settings, query = self.snapshot, self.settings, self.query
+        vector = self.vector
+        if vector is not None and (settings.fusion == "keyword" or not np.count_nonzero(vector)):
+            vector = None
+        limit = max(settings.limit(snapshot.rows), settings.k)
+        candidates, tiers = snapshot.legs(query, vector, limit, self.allowed)
+        notes = self._notes(candidates, tiers)
+        hits: tuple[Hit, ...] = ()
+        suggestions: tuple[Suggestion, ...] = ()
+        total, a, weight = 0, None, None
+        known_words = snapshot.known_words
+        subword = known_words is not None and known_words.subword
+        # A word that is not in a vocabulary still makes a good vector of its pieces.
+        is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
+        is_hopeless = query.is_unknown and not is_usable and not len(candidates.keyword)
+        if is_hopeless:
+            suggestions = _suggest_spellings(snapshot, query)
+            notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
+        else:
+            near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
+            is_mixed = query.words and settings.fusion in MIXED
+            if chance is not None and is_mixed and not len(candidates.keyword):
+                nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
+                if nearest <= chance:
+                    reached = f"a nonsense query reaches {chance:.3f}"
+                    notes.append(f"{BY_CHANCE}: similarity {nearest:.3f}; {reached}")
+            hits, total = self._page(candidates, tiers, (near, by_words), vector, weight)
+        m = query.m if settings.fusion == "coverage" and not is_hopeless else None
+        return Hits(
+            query=self._summary(a, m, weight),
+            hits=hits,
+            notes=tuple(notes),
+            suggestions=suggestions,
+            facets=self.facets,
+            total=total,
+            kinds=snapshot.fields,
         )
-    m = query.m if settings.fusion == "coverage" else None
-    understood = summarise(query, settings.fusion, a, m, weight, snapshot if explain else None)
-    return Hits(hits, understood, tuple(notes), facets=facets, total=total, kinds=snapshot.fields)
 
+    def _notes(self, candidates: Candidates, tiers: NDArray[np.int8]) -> list[str]:
+        snapshot, settings, query = self.snapshot, self.settings, self.query
+        notes = [LONG] if query.is_cut else []
+        # Without the phrases, the first quotation mark is one that is never closed.
+        quote = OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), self.text or ""))
+        if quote is not None:
+            at = quote.start() + 1
+            notes.append(f"the quote at character {at} is never closed: it makes no phrase")
+        if query.operators:
+            notes.append(_operators_note(query))
+        is_restricted = settings.where is not None or query.required or query.operators
+        if is_restricted and not len(candidates.rows) and snapshot.is_empty(self.allowed):
+            nothing = NO_PHRASE if query.required else NO_MATCH
+            notes.append(NO_FULFILMENT if query.operators else nothing)
+        if not snapshot.rows:
+            notes.append(NO_DOCUMENTS)
+        if settings.fusion != "keyword" and (
+            self.vector is None or not np.count_nonzero(self.vector)
+        ):
+            notes.append(NO_VECTOR if self.vector is None else ZERO_VECTOR)
+        known_words = snapshot.known_words
+        if settings.explain and known_words is None:
+            notes.append(NO_VOCABULARY)
+        elif settings.explain and known_words and known_words.subword:
+            notes.append(PIECES)
+        if self.text is not None and not query.words:
+            notes.append(NO_WORDS)
+        if known_words and known_words.notes and any(word.unknown for word in query.words):
+            notes += known_words.notes
+        notes += self.facet_notes
+        if query.codes and not np.count_nonzero(tiers):
+            words = [word for word in query.words if word.counts]
+            codes = [word for word in words if word.identifier] or words
+            names = " or ".join(dict.fromkeys(word.word.surface for word in codes))
+            which = "searchable document"
+            if query.operators:
+                which = "document that fulfils the rest of the query"
+            elif settings.where is not None:
+                which = "document that satisfies the condition"
+            notes.append(f"no {which} contains {names}")
+        return notes
 
-def _list_documents(
-    snapshot: Snapshot,
-    arrangement: Arrangement,
-    query: Query,
-    settings: Settings,
-    allowed: Selection,
-    facets: Mapping[str, tuple[ValueCount, ...]],
-    notes: Sequence[str],
-) -> Hits:
-    rows = snapshot.in_order(allowed)
-    places, further, total = arrangement.page(snapshot, rows, settings.k, len(rows))
-    documents = snapshot.fetch_documents(rows[places])
-    hits = tuple(
-        Hit(document.id, document.text, document.fields, 0.0, 0, further=more)
-        for document, more in zip(documents, further, strict=True)
-    )
-    if query.operators:
-        notes = [_operators_note(query), *notes]
-    if not len(rows):
-        nothing = NO_FULFILMENT if query.operators else NO_MATCH
-        notes = [NO_DOCUMENTS if snapshot.is_empty(snapshot.live) else nothing, *notes]
-    understood = summarise(query, settings.fusion)
-    return Hits(hits, understood, (*notes,), facets=facets, total=total, kinds=snapshot.fields)
+    def _page(
+        self,
+        candidates: Candidates,
+        tiers: NDArray[np.int8],
+        parts: tuple[Fused, Fused],
+        vector: Vectors | None,
+        weight: float | None,
+    ) -> tuple[tuple[Hit, ...], int]:
+        """Return a page of the best candidates, and the number of hits on all pages.
+
+        ``parts``: what each leg adds to the scores. ``weight``: that of keyword search. If it is 1,
+        a document without a word of the query is no hit.
+        """
+        snapshot, settings = self.snapshot, self.settings
+        rows, scores = candidates.rows, parts[0] + parts[1]
+        # All are needed to sort and to group them.
+        is_whole = settings.sort or settings.group_by is not None
+        count = len(rows) if is_whole else settings.offset + settings.k
+        depth = count if settings.rerank is None else max(count, settings.rerank_depth)
+        by_words = weight == 1
+        places, best = best_places(
+            rows, scores, tiers, depth, snapshot.ids, keywords_alone=by_words
+        )
+        relevance: list[float | None] = [None] * len(places)
+        fused_ranks: list[int | None] = [None] * len(places)
+        if settings.rerank is not None:
+            text = self.query.searched
+            order, relevance = rerank(snapshot, settings, text, rows[places], tiers[places])
+            fused_ranks = (order + 1).tolist()
+            places, best = places[order][:count], best[order][:count]
+        total = int(np.count_nonzero(scores > 0)) if by_words else len(rows)
+        shown, further, total = self.arrangement.page(snapshot, rows[places], settings.k, total)
+        places, best = places[shown], best[shown]
+        columns = (best, tiers[places], candidates.similarities[places], candidates.bm25[places])
+        hits = tuple(
+            Hit(
+                id=document.id,
+                text=document.text,
+                fields=document.fields,
+                score=score,
+                tier=tier,
+                similarity=None if isnan(similarity) else similarity,
+                bm25=bm25 or None,
+                rerank=relevance[at],
+                further=more,
+            )
+            for document, at, more, score, tier, similarity, bm25 in zip(
+                snapshot.fetch_documents(rows[places]),
+                shown.tolist(),
+                further,
+                *(column.tolist() for column in columns),
+                strict=True,
+            )
+        )
+        if settings.explain:
+            ranks = [fused_ranks[at] for at in shown.tolist()]
+            hits = self._explain(hits, candidates, parts, places, ranks, vector)
+        return hits, total
+
+    def _explain(
+        self,
+        hits: Sequence[Hit],
+        candidates: Candidates,
+        parts: tuple[Fused, Fused],
+        places: Places,
+        fused_ranks: Sequence[int | None],
+        vector: Vectors | None,
+    ) -> tuple[Hit, ...]:
+        """Return the hits with explanations. ``places``: theirs among the candidates."""
+        snapshot, query = self.snapshot, self.query
+        if not query.counted:  # keywords were not searched: explain with plain BM25
+            words = [word for word in query.words if word.counts]
+            counted, _ = term_clauses(words, snapshot, query.frequencies)
+            query = replace(query, counted=counted)
+        rows = candidates.rows[places]
+        legs = []
+        scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
+        for arrays in zip(candidates.ranks(), scores, parts, strict=True):
+            columns = [array[places].tolist() for array in arrays]
+            legs.append(
+                [
+                    LegPlace(
+                        rank or None,
+                        None if isnan(score) else score,
+                        None if isnan(part) else part,
+                    )
+                    for rank, score, part in zip(*columns, strict=True)
+                ]
+            )
+        alone = [place.rank for place in legs[0]]
+        if vector is not None and None in alone:  # not among the candidates: search deeper
+            deep = snapshot.nearest(vector, DEEP, self.allowed)
+            ranks = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
+            alone = [rank or ranks.get(row) for rank, row in zip(alone, rows.tolist(), strict=True)]
+        marked_words = []  # the words that were searched
+        for word in query.words:
+            if word.word.phrase is not None:
+                marked_words.append(word.word)
+            elif word.counts:
+                marked_words.append(word.word._replace(words=word.parts))
+        marked = [tuple(highlights(hit.text, marked_words, snapshot.cutter)) for hit in hits]
+        matched = matched_words(snapshot, query, rows)
+        whys = map(Explanation, *legs, matched, alone, marked, fused_ranks)
+        return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
+
+    def _summary(
+        self, a: float | None = None, m: float | None = None, weight: float | None = None
+    ) -> QuerySummary:
+        """Return a summary of the query, with frequencies and weights of words for ``explain``."""
+        snapshot, query, is_explained = self.snapshot, self.query, self.settings.explain
+        frequencies = query.frequencies
+        if is_explained:
+            terms: dict[Term, None] = {}
+            for word in query.words:
+                humps = (Term("words", hump) for hump in word.word.humps)
+                terms |= dict.fromkeys((*word.terms, word.exact, *humps))
+            frequencies = snapshot.document_frequencies(terms)
+        summaries = []
+        for word in query.words:
+            summary = WordSummary(
+                surface=word.word.surface,
+                start=word.word.start,
+                end=word.word.end,
+                known=word.status.known if word.status else None,
+                identifier=word.identifier,
+                counts=word.counts,
+                pieces=word.status.pieces if word.status else None,
+            )
+            if is_explained:
+                whole = frequencies[word.exact]
+                of_parts = [frequencies[Term("words", stem)] for stem in word.parts]
+                rarest = min(of_parts, default=None)
+                if not word.word.surfaces and word.word.humps:
+                    rarest = min(frequencies[Term("words", hump)] for hump in word.word.humps)
+                elif not word.word.surfaces and rarest is not None:
+                    whole, rarest = rarest, None  # of a run without spaces: the rarest pair
+                # The two terms of a word with accents share its weight; the rarer one has less.
+                shares = dict(word.word.shares)
+                main = [term for term in word.terms if shares.get(term.text, 1.0) > 1 / 2]
+                weights = [
+                    query.counted[term].boost / shares.get(term.text, 1.0)
+                    for term in main
+                    if word.counts and term in query.counted
+                ]
+                summary = replace(
+                    summary,
+                    document_frequency=whole,
+                    part_frequency=rarest,
+                    idf=idf(snapshot.rows, min(frequencies[term] for term in main)),
+                    weight=max(weights, default=0.0),
+                )
+            summaries.append(summary)
+        texts: dict[str, list[str]] = {"without": [], "with": [], "one of": []}
+        for operator in query.operators:
+            texts[operator.kind].append(operator.text)
+        return QuerySummary(
+            text=query.text,
+            words=tuple(summaries),
+            fusion=self.settings.fusion,
+            a=a,
+            m=m,
+            weight=weight,
+            excluded=tuple(text.removeprefix("-") for text in texts["without"]),
+            fields=tuple(texts["with"]),
+            alternatives=tuple(texts["one of"]),
+        )
 
 
 def _operators_note(query: Query) -> str:
     return OPERATORS.format(", ".join(operator.text for operator in query.operators))
 
 
-def _no_document_contains(query: Query, where: str | None) -> str:
-    words = [word for word in query.words if word.counts]
-    codes = [word for word in words if word.identifier] or words
-    names = dict.fromkeys(word.word.surface for word in codes)
-    which = "searchable document" if where is None else "document that satisfies the condition"
-    if query.operators:
-        which = "document that fulfils the rest of the query"
-    return f"no {which} contains {' or '.join(names)}"
-
-
-def _make_hits(
-    snapshot: Snapshot,
-    candidates: Candidates,
-    tiers: NDArray[np.int8],
-    best: BestHits,
-    further: Sequence[int | None],
-) -> tuple[Hit, ...]:
-    places = best.places
-    documents = snapshot.fetch_documents(candidates.rows[places])
-    similarities, bm25 = candidates.similarities[places], candidates.bm25[places]
-    columns = best.scores.tolist(), tiers[places].tolist(), similarities.tolist(), bm25.tolist()
-    hits = [
-        Hit(
-            id=document.id,
-            text=document.text,
-            fields=document.fields,
-            score=score,
-            tier=tier,
-            similarity=None if isnan(similarity) else similarity,
-            bm25=by_words or None,
-            rerank=by_model,
-            further=more,
-        )
-        for document, score, tier, similarity, by_words, by_model, more in zip(
-            documents, *columns, best.reranked, further, strict=True
-        )
-    ]
-    return tuple(hits)
-
-
-def _check_vector(text: str | None, vector: Vectors | None, settings: Settings) -> None:
-    if vector is None:
-        if settings.fusion == "dense":
-            raise ValueError("fusion='dense' needs the query's vector")
-    elif vector.ndim != 1:
-        raise ValueError(f"vector must have one axis, got shape {vector.shape}")
-    elif not np.isfinite(vector).all():
-        raise ValueError("vector must contain finite numbers, got NaN or infinity")
-    if text is None and settings.fusion == "keyword":
-        raise ValueError("fusion='keyword' needs a text")
-
-
-def _first_notes(
-    snapshot: Snapshot,
-    query: Query,
-    settings: Settings,
-    text: str | None,
-    vector: Vectors | None,
-    is_empty: bool,
-    explain: bool,
-) -> list[str]:
-    notes = [LONG] if query.is_cut else []
-    # Without the phrases, the first quotation mark is one that is never closed.
-    quote = OPENING.search(QUOTED.sub(lambda phrase: " " * len(phrase[0]), text or ""))
-    if quote is not None:
-        at = quote.start() + 1
-        notes.append(f"the quote at character {at} is never closed: it makes no phrase")
-    if query.operators:
-        notes.append(_operators_note(query))
-    if is_empty and query.operators:
-        notes.append(NO_FULFILMENT)
-    elif is_empty:
-        notes.append(NO_PHRASE if query.required else NO_MATCH)
-    if not snapshot.rows:
-        notes.append(NO_DOCUMENTS)
-    if settings.fusion != "keyword" and (vector is None or not np.count_nonzero(vector)):
-        notes.append(NO_VECTOR if vector is None else ZERO_VECTOR)
-    known_words = snapshot.known_words
-    if explain and known_words is None:
-        notes.append(NO_VOCABULARY)
-    elif explain and known_words and known_words.subword:
-        notes.append(PIECES)
-    if text is not None and not query.words:
-        notes.append(NO_WORDS)
-    if known_words is not None and known_words.notes and any(word.unknown for word in query.words):
-        notes += known_words.notes
-    return notes
+def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+    """Return, for each row, the words of the query that the row contains."""
+    matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
+    queries: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
+    for word in {word.word.surface: word for word in query.words if word.counts}.values():
+        clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
+        has_parts = word.word.surfaces or word.word.words[1:] or word.word.humps
+        whole = KeywordQuery((Clause(word.in_a_row),)) if has_parts else None
+        if clauses:
+            queries.append((word.word.surface, KeywordQuery(clauses), whole))
+    if not queries or not len(rows):
+        return [() for _ in rows]
+    sent = [query for _, *both in queries for query in both if query is not None]
+    answers = iter(snapshot.search_each(sent, len(rows), snapshot.only(rows)))
+    for surface, _, whole in queries:
+        holders = next(answers)
+        wholes = None if whole is None else set(next(answers).rows.tolist())
+        for row, score in zip(holders.rows.tolist(), holders.scores.tolist(), strict=True):
+            is_whole = wholes is None or row in wholes
+            matched[row].append(MatchedWord(surface, score, is_whole))
+    return [tuple(matched[row]) for row in rows.tolist()]
 
 
 def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ...]:

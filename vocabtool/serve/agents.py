@@ -280,7 +280,7 @@ class AgentServer(MCPServer[None]):
                     for field, counts in hits.facets.items()
                 },
             )
-            answer = {**short.to_dict(), "index": name, "commit": opened.manifest.commit}
+            answer = {**short.to_json(), "index": name, "commit": opened.manifest.commit}
             return _result(answer, "\n".join(lines))
 
         return await self.catalog.run(run)

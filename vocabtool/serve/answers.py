@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +27,7 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.keywords.cutter import text_in_utf8
+from vocabtool.system.own_files import to_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -140,7 +140,7 @@ def json_answer(content: Any) -> Response:
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
-        body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=asdict)).encode()
+        body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=to_json)).encode()
     return Response(body, media_type="application/json")
 
 

@@ -136,7 +136,7 @@ class WordsRequest(Strict):
 
 # Answers that are no dataclasses elsewhere.
 
-HITS: Final[dict[str, Any]] = {  # what `Hits.to_dict` returns
+HITS: Final[dict[str, Any]] = {  # what `Hits.to_json` returns
     name: (hint, ...)
     for name, hint in get_type_hints(Hits).items()
     if name not in ("seconds", "kinds")
@@ -314,7 +314,7 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
     with wrong_arguments():
         hits = index.search(request.query, vector=vector, **arguments)
     note_search(hits)
-    shown = hits_for_page(hits) if request.explain else hits.to_dict()
+    shown = hits_for_page(hits) if request.explain else hits.to_json()
     return {**shown, "index": name, "commit": index.manifest.commit}
 
 
