@@ -169,7 +169,7 @@ MALFORMED: dict[str, tuple[str, str]] = {
     ),
     "unk_token": (word_level_text(unk_token=0), "model.unk_token is a whole number, wanted a te"),
     "added": (word_level_text(added_tokens={}), "added_tokens is an object, wanted a list"),
-    "many added": (word_level_text(added_tokens=[0] * 131_073), "131,073 tokens, wanted at most"),
+    "many added": (word_level_text(added_tokens=[0] * 80_001), "80,001 tokens, wanted at most 80,"),
     "many steps": (word_level_text(x=[{}] * (1 << 18)), "more than 262,144 opening braces"),
     "added item": (word_level_text(added_tokens=["x"]), "added_tokens: item 0 is a text, wanted"),
     "added content": (

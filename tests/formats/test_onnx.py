@@ -240,6 +240,14 @@ def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             vocabtool.inspect(path)
 
 
+def test_too_many_lists(tmp_path: Path) -> None:
+    """Nodes with a short list each, which take ten times as long as their fields."""
+    listed = field(4, b"LabelEncoder") + attribute(b"keys_strings", field(9, b"x"))
+    path = written(tmp_path, model_of(*[listed] * 20_003))
+    with pytest.raises(UnsupportedFormat, match="fields or 20,000 lists of strings"):
+        vocabtool.inspect(path)
+
+
 # onnxruntime-extensions.
 
 BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##lo", "world")

@@ -65,7 +65,8 @@ MAX_MEMORY: Final = 1 << 29  # bytes; the largest known tokenizer needs half of 
 FREE: Final = 1 << 20  # bytes of memory that are always allowed
 
 MAX_ID: Final = (1 << 32) - 1  # the tokenizers library stores ids in 32 bits
-MAX_ADDED: Final = 1 << 17  # added tokens; models of speech have one for each of 65,536 sounds
+MAX_OBJECTS: Final = 1 << 18  # Mistral's tekken.json has one for each of 131,072 tokens
+MAX_ADDED: Final = 80_000  # added tokens; models of speech have one for each of 65,536 sounds
 MAX_SHOWN: Final = 40  # characters of a value in a message
 
 T = TypeVar("T")
@@ -97,12 +98,11 @@ def parse(data: bytes) -> Any:
 
     Raises :class:`InvalidFile` if the text is not JSON in UTF-8, is nested too deeply, or would
     take more memory than ``MAX_MEMORY``, too much for its size (``MAX_GROWTH``), or has more than
-    twice ``MAX_ADDED`` objects.
+    ``MAX_OBJECTS`` objects.
     """
-    # Mistral's tekken.json has an object for each of 131,072 tokens. Braces in texts count, too.
-    if data.count(b"{") > 2 * MAX_ADDED:
+    if data.count(b"{") > MAX_OBJECTS:  # braces in texts count, too
         raise InvalidFile(
-            f"this JSON is not a vocabulary: it has more than {2 * MAX_ADDED:,} opening braces"
+            f"this JSON is not a vocabulary: it has more than {MAX_OBJECTS:,} opening braces"
         )
     room = min(FREE + MAX_GROWTH * len(data), MAX_MEMORY)
     both = len(data) - len(data.translate(None, b"{[,"))

@@ -38,6 +38,7 @@ EXTERNAL, DATA_LOCATION = 13, 14
 STRING_TYPE, BOOL_TYPE, ELSEWHERE = 8, 9, 1  # data types, and a location of data
 
 MAX_FIELDS: Final = 500_000  # of a message, and of all; lists are not counted
+MAX_LISTS: Final = 20_000  # of strings; each takes as long as ten fields
 MAX_DEPTH: Final = 16  # of nested graphs
 LARGE: Final = 1 << 10  # bytes of a string that may be a whole tokenizer
 
@@ -119,8 +120,9 @@ class _Model:
     def _parse(self, span: Span, strings_field: int = 0, until: tuple[int, ...] = ()) -> Message:
         message = Message(self._buffer, span, MAX_FIELDS, strings_field=strings_field, until=until)
         self._fields += message.size
-        if self._fields > MAX_FIELDS:
-            raise UnsupportedFormat(f"the graphs have more than {MAX_FIELDS:,} fields")
+        if self._fields > MAX_FIELDS or len(self.findings.lists) > MAX_LISTS:
+            what = f"more than {MAX_FIELDS:,} fields or {MAX_LISTS:,} lists of strings"
+            raise UnsupportedFormat(f"the graphs have {what}")
         return message
 
     def _read_graph(self, span: Span, scope: str, depth: int) -> None:

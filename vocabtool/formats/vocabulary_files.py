@@ -20,7 +20,7 @@ import json
 import re
 from array import array
 from binascii import a2b_base64, b2a_base64
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, get_type_hints
 
@@ -32,7 +32,7 @@ from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.word_list import ESCAPE, INT64, read_lines
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
-from vocabtool.system.own_files import from_json, whole_file
+from vocabtool.system.own_files import from_json, to_json, whole_file
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, is_utf8
 
 FileFormat = Literal["text", "json", "csv", "parquet"]
@@ -52,11 +52,10 @@ PARQUET_KEY: Final = b"vocabtool"
 def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = None) -> int:  # noqa: A002 - the name of the option
     """Write a vocabulary to a file atomically; return the number of escaped entries.
 
-    ``format``: by default, the format that belongs to the file extension, or ``"text"`` if there is
-    no extension.
+    Only the format ``"text"`` escapes entries. Links are followed. Pipes and devices are written to
+    directly. Raises :class:`NotFound` if the folder does not exist.
 
-    Entries are escaped only in the format ``"text"``. Links are followed. Pipes and devices are
-    written to directly. Raises :class:`NotFound` if the folder does not exist, and
+    ``format``: by default, that of the file extension, or ``"text"`` without an extension. Raises
     :class:`UnknownFormat` for an unknown extension.
     """
     format = _format_of(path, format)  # noqa: A001 - the name of the option
@@ -66,9 +65,7 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
 
 @check_arguments
 def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # noqa: A002 - the name of the option
-    """Read a file that :func:`save` wrote.
-
-    ``format``: by default, the same as that of :func:`save`.
+    """Read a file that :func:`save` wrote. ``format``: as in :func:`save`.
 
     A vocabulary from JSON or Parquet is equal to the saved one, including its name, places and
     notes. A vocabulary from CSV or text has the name of the file and the kind ``asset``. Text
@@ -79,19 +76,30 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
     """
     path = Path(path)
     format = _format_of(path, format)  # noqa: A001 - the name of the option
-    with reading(str(path)), path.open("rb") as file:
+    with reading(str(path)):
+        data = path.read_bytes()
         if format == "text":
-            data = file.read()
             if data[-1:] not in (b"", b"\n") or b"\r" in data or not is_utf8(data):
                 raise InvalidFile(r"truncated or damaged: wanted UTF-8, a final \n and no \r")
-            entries = ByteStrings.of(
-                ESCAPE.sub(
-                    lambda escape: escape[0].decode("unicode_escape").encode("latin-1"), line
-                )
-                for line in read_lines(data)
-            )
-            return Vocabulary(path.stem, "asset", entries)
-        return _vocabulary(_read_document(file, format), format, path.stem)
+            lines = (ESCAPE.sub(_unescape, line) for line in read_lines(data))
+            return Vocabulary(path.stem, "asset", ByteStrings.of(lines))
+        document = _read_document(data, format)
+        entries, ids = [], array("q")
+        try:
+            for id_, token, encoded in zip(*(document[name] for name in TYPES), strict=True):
+                ids.append(id_)
+                entries.append(a2b_base64(encoded, strict_mode=True) if encoded else token.encode())
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            what = f"row {len(entries) + 1}: wanted {', '.join(TYPES)}: {error}"
+            raise InvalidFile(what) from error
+        stored = ByteStrings.of(entries)
+        vocabulary = Vocabulary.from_ids(path.stem, "asset", stored, np.array(ids))
+        if format == "csv":
+            return vocabulary
+        vocabulary = with_facts(vocabulary, document)
+        if vocabulary.fingerprint != document.get("fingerprint"):
+            raise InvalidFile("'fingerprint' does not match the content; the file was changed")
+        return vocabulary
 
 
 def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
@@ -103,10 +111,14 @@ def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
     return format_
 
 
-def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
-    """Write ``vocabulary`` to an open file; return the number of escaped entries.
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    return escape[0].decode("unicode_escape").encode("latin-1")
 
-    Only the format ``text`` escapes entries. The same vocabulary always produces the same bytes.
+
+def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
+    """Do the same as :func:`save` with an open file.
+
+    The same vocabulary always produces the same bytes.
     """
     stored = vocabulary.stored
     if format == "text":
@@ -121,8 +133,8 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
         facts |= {"first_id": vocabulary.first_id, "tokens": tokens}
         if vocabulary.ids is not None:
             facts["ids"] = columns["id"]
-        if len(stored.not_utf8):
-            facts["base64"] = {str(row): encoded[row] for row in stored.not_utf8.tolist()}
+        if any(encoded):
+            facts["base64"] = {str(row): text for row, text in enumerate(encoded) if text}
         text = json.dumps(facts, ensure_ascii=False, indent=2)
         # Lone surrogates (from ``vocabulary.decode``) stay escaped.
         file.write(text.encode("utf-8", "backslashreplace") + b"\n")
@@ -140,17 +152,11 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
 def facts_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return what a file says of a vocabulary besides its entries and ids, for JSON."""
-    unknown = vocabulary.unknown
-    return {name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)} | {
-        "unknown": None if unknown is None else asdict(unknown),
-        "specials": [special._asdict() for special in vocabulary.specials],
-        "places": [place._asdict() for place in vocabulary.places],
-    }
+    return dict(to_json({name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)}))
 
 
-def _read_document(file: BinaryIO, format_: FileFormat) -> dict[str, Any]:
+def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
     """Return the columns of a file and its facts. CSV has no facts."""
-    data = file.read()
     if format_ == "json":
         document = json_file.expect(json_file.parse(data), dict, "the document")
         tokens = json_file.expect(document.get("tokens"), list, "tokens")
@@ -182,24 +188,6 @@ def _read_document(file: BinaryIO, format_: FileFormat) -> dict[str, Any]:
     return {**json_file.expect(facts, dict, "the facts"), **columns}
 
 
-def _vocabulary(document: dict[str, Any], format_: FileFormat, name: str) -> Vocabulary:
-    """Check the columns and facts of a file. ``name``: the name of a vocabulary from CSV."""
-    entries, ids = [], array("q")
-    try:
-        for id_, token, encoded in zip(*(document[column] for column in TYPES), strict=True):
-            ids.append(id_)
-            entries.append(a2b_base64(encoded, strict_mode=True) if encoded else token.encode())
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InvalidFile(f"row {len(entries) + 1}: wanted {', '.join(TYPES)}: {error}") from error
-    vocabulary = Vocabulary.from_ids(name, "asset", ByteStrings.of(entries), np.array(ids))
-    if format_ == "csv":
-        return vocabulary
-    vocabulary = with_facts(vocabulary, document)
-    if vocabulary.fingerprint != document.get("fingerprint"):
-        raise InvalidFile("'fingerprint' does not match the content; the file was changed")
-    return vocabulary
-
-
 def with_facts(vocabulary: Vocabulary, document: dict[str, Any]) -> Vocabulary:
     """Add what :func:`facts_of` returned, but for the fingerprint. Raises :class:`InvalidFile`."""
     types = get_type_hints(Vocabulary)
@@ -220,15 +208,13 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
         if is_plain and is_utf8(text):
             file.write(text)
             continue
-        lines = []
         for row in rows:
             entry = line = stored[row]
             if b"\n" in entry or b"\r" in entry or ESCAPE.search(entry) or not is_utf8(entry):
                 line = entry.replace(b"\\", rb"\\").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
                 line = line.decode("utf-8", "backslashreplace").encode()
                 escaped += 1
-            lines.append(line + b"\n")
-        file.write(b"".join(lines))
+            file.write(line + b"\n")
     return escaped
 
 

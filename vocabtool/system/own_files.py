@@ -257,6 +257,8 @@ def decode_record(
 
 def to_json(value: object) -> Any:
     """Convert dataclasses and tuples for JSON; NaN and infinity become null."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()  # of a NamedTuple
     if isinstance(value, float) and not isfinite(value):
         return None
     if is_dataclass(value):
