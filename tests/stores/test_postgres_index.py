@@ -617,3 +617,10 @@ def test_advice_for_a_missing_certificate_is_not_about_the_database(
     monkeypatch.setattr(psycopg.Connection, "connect", fails)
     with pytest.raises(VocabtoolError, match=r"sslrootcert, sslcert and sslkey$"):
         Index.open("postgresql://host/docs?sslmode=verify-full&index=test")
+
+
+def test_without_psycopg(tmp_path: Path) -> None:
+    """The message says what to install."""
+    (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('no psycopg')")
+    done = run("stats", "postgresql://host/db?index=x", environ={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, b"pip install '.[postgres]'" in done.stderr) == (3, True)

@@ -48,26 +48,19 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from vocabtool.errors import (
-    FolderInUse,
-    FolderNotEmpty,
-    NotFound,
-    UnsupportedFormat,
-    VocabtoolError,
-    reading,
-)
+import psycopg
+from psycopg import Connection, OperationalError
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from vocabtool.errors import FolderInUse, FolderNotEmpty, NotFound, VocabtoolError, reading
 from vocabtool.index.folder import Manifest
 from vocabtool.index.postgres.conditions import OWN_COLUMNS, storable
 
-if TYPE_CHECKING:
-    import psycopg
-    from psycopg import Connection
-    from psycopg_pool import ConnectionPool
-
-INSTALL: Final = "PostgreSQL needs psycopg: pip install '.[postgres]'"
 WAIT_SECONDS: Final = 60.0  # for a server that restarts, and for another writer
 POOL_SIZE: Final = 16
 READ_TRIES: Final = 3  # of a search whose connection is lost
@@ -160,23 +153,18 @@ class Connections:
     - ``where``: the host and the database, for messages.
     - ``schema``: the name of the schema with vocabtool's tables; ``quoted`` in SQL.
 
-    Raises :class:`UnsupportedFormat` if psycopg is not installed, and :class:`VocabtoolError` if
-    ``conninfo`` is not a connection string, or ``schema`` is no name.
+    Raises :class:`VocabtoolError` if ``conninfo`` is not a connection string, or ``schema`` is no
+    name.
     """
 
     def __init__(self, conninfo: str, *, schema: str = SCHEMA) -> None:
-        try:
-            from psycopg import ProgrammingError
-            from psycopg.conninfo import conninfo_to_dict
-        except ImportError as error:
-            raise UnsupportedFormat(INSTALL) from error
         # In a search path, $user stands for the name of the role, quoted or not.
         if not schema.isprintable() or schema == "$user" or not 0 < len(schema.encode()) < 64:
             wanted = "1 to 63 bytes of printable characters, other than $user"
             raise VocabtoolError(f"the name of a schema must be {wanted}; got {schema[:70]!r}")
         try:
             values = conninfo_to_dict(conninfo)
-        except ProgrammingError:  # its message may quote the password
+        except psycopg.ProgrammingError:  # its message may quote the password
             wanted = "postgresql://USER@HOST:PORT/DATABASE, with %-escapes"
             raise VocabtoolError(f"not a PostgreSQL address: wanted {wanted}") from None
         self.schema, self.quoted = schema, '"' + schema.replace('"', '""') + '"'
@@ -197,8 +185,6 @@ class Connections:
 
     def connect(self) -> Connection:
         """Open a connection in autocommit mode. The caller must close it."""
-        from psycopg import Connection, OperationalError
-
         if self._is_closed:
             raise VocabtoolError(f"{self.where}: the index is closed: open it again")
         try:
@@ -227,9 +213,6 @@ class Connections:
         ``work`` must only read, because it is called again if the connection was lost; the pool
         waits for a server that restarts. Raises :class:`VocabtoolError` for errors of the database.
         """
-        import psycopg
-        from psycopg_pool import PoolTimeout
-
         for left in reversed(range(READ_TRIES)):
             pool = self._open_pool()
             try:
@@ -239,7 +222,7 @@ class Connections:
                 self.connect().close()  # raises an error that says why
                 raise VocabtoolError(f"{self.where}: {error}: use fewer threads") from error
             except psycopg.Error as error:
-                is_lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+                is_lost = isinstance(error, OperationalError | psycopg.InterfaceError)
                 if not left or not is_lost or error.sqlstate not in PASSING:
                     raise self.explain(error) from error
             pool.check()  # removes the other connections that were lost
@@ -251,8 +234,6 @@ class Connections:
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
         """Raise errors of psycopg in the ``with`` block as :class:`VocabtoolError`."""
-        import psycopg
-
         try:
             yield
         except psycopg.Error as error:
@@ -275,8 +256,6 @@ class Connections:
                 _close(pool, self._process)
 
     def _open_pool(self) -> ConnectionPool[Any]:
-        from psycopg_pool import ConnectionPool
-
         with self._lock:
             if self._pool is None or self._process != os.getpid():
                 self.connect().close()  # the pool would tell no reason
@@ -306,8 +285,6 @@ class Connections:
         ``number``: of the index; 0 for the lock of the whole schema, to create and rename. Raises
         :class:`FolderInUse` after ``WAIT_SECONDS``.
         """
-        from psycopg.errors import LockNotAvailable
-
         digest = blake2b(f"{self.schema}\0{number}".encode(), digest_size=4).digest()
         which = int.from_bytes(digest, "little", signed=True)
         run(connection, "SELECT set_config('lock_timeout', %s, false)", f"{WAIT_SECONDS}s")
@@ -490,8 +467,6 @@ def change_tables(connection: Connection, change: Callable[[], Result]) -> Resul
 
     Each try waits only a moment for a lock on a table, because new searches wait behind it.
     """
-    from psycopg.errors import DeadlockDetected, LockNotAvailable
-
     for tried in range(TABLE_TRIES):
         try:
             with connection.transaction():
@@ -509,8 +484,9 @@ def key_of(id_: str) -> UUID:
     return UUID(bytes=blake2b(storable(id_).encode(), digest_size=16).digest())
 
 
-def stored_term(term: str) -> str:
+def stored_text(term: str) -> str:
     """Return the stored form of a term. A long term is cut, and the term's hash is appended."""
+    term = storable(term)
     encoded = term.encode()
     if len(encoded) <= MAX_TERM_BYTES:
         return term

@@ -9,22 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from psycopg import Connection
 
 from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.postgres import database
-from vocabtool.index.postgres.conditions import storable
 from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
 from vocabtool.search import store
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 LISTED: Final = 2  # of a candidate that is among the best of the keyword leg
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
@@ -123,19 +120,13 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
 
     ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
     """
-    stored = [*map(stored_term, terms)]
+    codes = [database.FIELD_CODES[term.field] for term in terms]
     return Part(
         "SELECT a.place, e.term, e.documents::bigint AS documents"
         " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
         f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text',
-        ([code for code, _ in stored], [text for _, text in stored]),
+        (codes, [database.stored_text(term.text) for term in terms]),
     )
-
-
-def stored_term(term: Term) -> tuple[str, str]:
-    """Return a term's code of the field and its text, as they are in the tables."""
-    text = database.stored_term(storable(term.text))
-    return database.FIELD_CODES[term.field], text
 
 
 def best_of_parts(n: int, joined: store.JoinedWord) -> Part:

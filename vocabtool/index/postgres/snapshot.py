@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, starmap
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from psycopg import Connection
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
@@ -24,7 +25,15 @@ from vocabtool.index.folder import Manifest
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.postgres import legs
 from vocabtool.index.postgres.conditions import sql_of, storable, value_of_column
-from vocabtool.index.postgres.database import GONE, Connections, key_of, one_commit, run
+from vocabtool.index.postgres.database import (
+    FIELD_CODES,
+    GONE,
+    Connections,
+    key_of,
+    one_commit,
+    run,
+    stored_text,
+)
 from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.store import DocumentsChanged, IndexSnapshot
@@ -35,9 +44,6 @@ from vocabtool.search import store
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.system.ranking import Near, RankedRows, Rows
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
@@ -163,7 +169,7 @@ class PostgresSnapshot(IndexSnapshot):
         match asked:
             case Clause():
                 number = f"(SELECT term FROM terms_{self.n} WHERE field = %s AND text = %s)"
-                terms = [*map(legs.stored_term, asked.terms)]
+                terms = [(FIELD_CODES[term.field], stored_text(term.text)) for term in asked.terms]
                 postings = f"d.doc IN (SELECT doc FROM postings_{self.n} WHERE term = {number})"
                 tests = [Part(postings, term) for term in dict.fromkeys(terms)]
                 if len(terms) > 1:

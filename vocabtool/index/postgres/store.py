@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import google_crc32c
@@ -33,9 +33,6 @@ from vocabtool.index.postgres.transaction import PostgresTransaction
 from vocabtool.index.store import Progress, VerifyReport
 from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
 from vocabtool.tokenization.words import Words
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
@@ -190,8 +187,12 @@ class PostgresStore:
         self.refresh()
         if progress is not None:
             progress("statistics recounted", 0.0)
+        differences = []
         with self._connections.connected() as connection, one_commit(connection):
-            differences = recount(connection, self._n)
+            for difference, statement in CHECKS:
+                ((count,),) = run(connection, statement.replace("{n}", str(self._n)))
+                if count:
+                    differences.append(difference.format(count))
         if differences:
             raise InvalidFile(f"damaged: {'; '.join(differences)}", file=self.name)
         self.snapshot.model.verify()
@@ -249,16 +250,6 @@ class PostgresStore:
             with whole_file(file) as out:
                 out.write(content)
         return folder
-
-
-def recount(connection: Connection, n: int) -> list[str]:
-    """Compare the statistics with the documents; return a sentence for each kind of difference."""
-    differences = []
-    for difference, statement in CHECKS:
-        ((count,),) = run(connection, statement.replace("{n}", str(n))).fetchall()
-        if count:
-            differences.append(difference.format(count))
-    return differences
 
 
 def cache_folder(name: str, manifest: Manifest) -> Path:

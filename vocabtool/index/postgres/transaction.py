@@ -13,10 +13,11 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
@@ -39,9 +40,6 @@ from vocabtool.index.vector_codes import EASIER, CodeFacts
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
 from vocabtool.system.ranking import Rows
-
-if TYPE_CHECKING:
-    import psycopg
 
 BUFFER_BYTES: Final = 256 << 20  # of documents that wait for the commit; more are written before
 VACUUM_SHARE: Final = 0.05  # of the documents changed: then vacuum at the end of a load
@@ -208,8 +206,6 @@ class PostgresTransaction:
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
         """Commit all changes so far. ``codes``: whether to call :meth:`tidy` then."""
-        import psycopg
-
         is_sent = False
         try:
             with self._connections.translate_errors():
@@ -241,8 +237,6 @@ class PostgresTransaction:
 
         ``again``: do so even if few documents are new.
         """
-        import psycopg
-
         report = progress or (lambda what, share: None)
         try:
             with self._connections.translate_errors():
@@ -488,7 +482,7 @@ class PostgresTransaction:
 
     def _term_numbers(self, name: Field, terms: Iterable[str]) -> dict[str, int]:
         """Add missing terms to the index; return a dictionary from terms to their numbers."""
-        stored = {database.stored_term(term): term for term in sorted(set(terms))}
+        stored = {database.stored_text(term): term for term in sorted(set(terms))}
         table, code, numbers = f"terms_{self._n}", database.FIELD_CODES[name], dict[str, int]()
         find = f"SELECT text, term FROM {table} WHERE field = %s AND text = ANY(%s)"
         add = (
