@@ -117,7 +117,7 @@ def test_a_search_sees_the_newest_commit(index: Index, address: str) -> None:
     other = Index.open(address)
     other.delete(["d07", "d08"])
     assert ids(index.search("SKU-7 SKU-9"))[0] == "d09"
-    assert index.snapshot().document_frequencies([Term("words", "amber")]) == {
+    assert index.snapshot().statistics([Term("words", "amber")])[0] == {
         Term("words", "amber"): COUNT - 2
     }
     other.remove()

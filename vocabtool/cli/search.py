@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
@@ -88,7 +88,12 @@ def search_command(
                 f"{index.name}: created without a model; queries are searched by their words only. "
                 "To search by vectors too, pass --vector FILE or --model"
             )
-        for hits in _answers(index, query, vector, settings):
+        answers: Iterable[Hits]
+        if query == STDIN:
+            answers = _answers_to_lines(index, settings)
+        else:
+            answers = [index.search(query, vector=vector, **settings)]
+        for hits in answers:
             report = hits_report(hits, one_of_many=query == STDIN)
             if report_format == "text":
                 output.show_report(report, report_format, html)
@@ -119,12 +124,7 @@ def similar_command(
         output.show_report(hits_report(hits, one_of_many=True), report_format)
 
 
-def _answers(
-    index: Index, query: str | None, vector: str | None, settings: dict[str, Any]
-) -> Iterator[Hits]:
-    if query != STDIN:
-        yield index.search(query, vector=vector, **settings)
-        return
+def _answers_to_lines(index: Index, settings: dict[str, Any]) -> Iterator[Hits]:
     from vocabtool.system.parallel import in_batches
 
     # UTF-8 in every locale; an invalid line does not affect the others.

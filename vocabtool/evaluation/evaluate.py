@@ -500,8 +500,7 @@ def self_check(
 
 
 def _words(text: str, snapshot: IndexSnapshot) -> tuple[list[str], list[str]]:
-    identifier = Settings().is_identifier()
-    words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words, identifier)
+    words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words)
     distinct = {word.word.words: word for word in words if word.counts}
     known, unknown = [], []
     for word in distinct.values():
@@ -509,6 +508,6 @@ def _words(text: str, snapshot: IndexSnapshot) -> tuple[list[str], list[str]]:
         if word.unknown and snapshot.known_words is not None:
             unknown.append(surface)
         elif is_word(surface):
-            frequencies = snapshot.document_frequencies(word.telling)
+            frequencies = snapshot.statistics(word.telling)[0]
             known.append((min(frequencies.values()), surface))
     return [surface for _, surface in sorted(known, key=itemgetter(0))], unknown

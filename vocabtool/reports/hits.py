@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -49,8 +50,8 @@ def hits_report(hits: Hits, *, one_of_many: bool = False) -> Report:
     query = hits.query
     return Report(
         title=f"Search: {query.text[:WIDTH]}" if query.text else "Documents",
-        subtitle=plural(len(hits), "hit", "hits"),
-        sections=lambda: _sections(hits, one_of_many),
+        subtitle=plural(len(hits.hits), "hit", "hits"),
+        sections=partial(_sections, hits, one_of_many),
         data=hits.to_json,
     )
 

@@ -34,9 +34,9 @@ from typing import Final, Literal, NamedTuple
 from vocabtool.documents.batch import Kind
 from vocabtool.keywords.bm25 import Clause, Term, idf
 from vocabtool.keywords.cutter import QUOTED, Cutter, QueryWord
-from vocabtool.keywords.tokens import is_name
+from vocabtool.keywords.tokens import is_identifier, is_name
 from vocabtool.search.conditions import Where
-from vocabtool.search.settings import Predicate, Settings
+from vocabtool.search.settings import Settings
 from vocabtool.search.store import (
     Asked,
     Combination,
@@ -291,7 +291,7 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
     searched, operators, for_vector = understand(snapshot, text, settings.literal)
     every_word = snapshot.cutter.query(searched)
     cut = every_word[:MAX_WORDS]
-    words = weigh_words(cut, snapshot.known_words, settings.is_identifier())
+    words = weigh_words(cut, snapshot.known_words, settings.identifier)
     counting = [word for word in words if word.counts]
     terms = set[Term]()
     for word in counting:
@@ -354,12 +354,13 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
 
 
 def weigh_words(
-    words: Sequence[QueryWord], known_words: KnownWords | None, is_identifier: Predicate
+    words: Sequence[QueryWord], known_words: KnownWords | None, identifier: str | None = None
 ) -> list[WeighedWord]:
     """Look up the words of a query in the model, and choose their terms.
 
-    Without ``known_words``, only identifiers count as unknown.
+    Without ``known_words``, only identifiers count as unknown. ``identifier``: as in the settings.
     """
+    looks_like_one = is_identifier if identifier is None else re.compile(identifier).fullmatch
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)
     if known_words is not None:
@@ -367,14 +368,13 @@ def weigh_words(
     weighed = []
     for word, status in zip(words, statuses, strict=True):
         counts = only_stop_words or not word.stop
-        identifier = unknown = False
+        is_code = unknown = False
         if counts:
             known = status is not None and status.known
             unseen = not known or (status is not None and (status.pieces or 0) >= MANY_PIECES)
-            looks_like_one = is_identifier(word.surface)
-            identifier = looks_like_one and (unseen or is_name(word.surface))
+            is_code = bool(looks_like_one(word.surface)) and (unseen or is_name(word.surface))
             is_unknown_word = status is not None and not known and is_word(word.surface)
-            unknown = (identifier and unseen) or is_unknown_word
+            unknown = (is_code and unseen) or is_unknown_word
         stems = tuple([Term("words", stem) for stem in word.words])
         exact, in_a_row, terms = stems[0], stems, stems
         if word.in_a_row != word.words:
@@ -382,7 +382,7 @@ def weigh_words(
         parts, more = word.words + word.humps, word.unstemmed + word.accented
         if len(parts) > len(stems) or more:
             terms = tuple([Term("words", stem) for stem in parts + more])
-        if word.surfaces or identifier:
+        if word.surfaces or is_code:
             if word.surfaces:
                 exact = Term("surfaces", word.surfaces[0])
                 in_a_row = (exact,)
@@ -391,7 +391,7 @@ def weigh_words(
             longer = tuple(part for part in parts if len(part) >= MIN_TELLING)
             if word.surfaces and len(parts) > 1 and not longer and "".join(parts).isalpha():
                 parts = ()
-            elif identifier:
+            elif is_code:
                 parts = longer or parts
             terms = (*(Term("words", stem) for stem in parts + more), exact)
         weighed.append(
@@ -399,13 +399,13 @@ def weigh_words(
                 word=word,
                 counts=counts,
                 status=status,
-                identifier=identifier,
+                identifier=is_code,
                 unknown=unknown,
                 exact=exact,
                 in_a_row=in_a_row,
                 parts=parts,
                 terms=tuple(dict.fromkeys(terms)) if len(terms) > 1 else terms,
-                telling=(exact,) if identifier else stems,
+                telling=(exact,) if is_code else stems,
             )
         )
     return weighed

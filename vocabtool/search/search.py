@@ -21,7 +21,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
 from vocabtool.keywords.cutter import OPENING, QUOTED, highlights
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates, Fused, Places, best_places, fuse, shared_ranks
+from vocabtool.search.fusion import Candidates, Fused, Places, best_places, fuse
 from vocabtool.search.hits import (
     DEEP,
     NO_VECTOR,
@@ -38,7 +38,7 @@ from vocabtool.search.hits import (
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
 from vocabtool.search.rerank import rerank
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Asked, Combination, Selection, Snapshot, ValueCount
+from vocabtool.search.store import Asked, Combination, LegQuery, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
@@ -445,8 +445,8 @@ class Retrieval:
             )
         alone = [place.rank for place in legs[0]]
         if vector is not None and None in alone:  # not among the candidates: search deeper
-            deep = snapshot.nearest(vector, DEEP, self.allowed)
-            ranks = dict(zip(deep.rows.tolist(), shared_ranks(deep.scores).tolist(), strict=True))
+            deep, _ = snapshot.legs(LegQuery(), vector, DEEP, self.allowed)
+            ranks = dict(zip(deep.rows.tolist(), deep.ranks()[0].tolist(), strict=True))
             alone = [rank or ranks.get(row) for rank, row in zip(alone, rows.tolist(), strict=True)]
         marked_words = []  # the words that were searched
         for word in query.words:
@@ -470,7 +470,7 @@ class Retrieval:
             for word in query.words:
                 humps = (Term("words", hump) for hump in word.word.humps)
                 terms |= dict.fromkeys((*word.terms, word.exact, *humps))
-            frequencies = snapshot.document_frequencies(terms)
+            frequencies, _ = snapshot.statistics(terms)
         summaries = []
         for word in query.words:
             summary = WordSummary(
@@ -625,7 +625,7 @@ def telling_words(snapshot: Snapshot, text: str, mean_length: float) -> list[str
                 if stem in word.words:
                     spelling = word.surface[place.start : place.end]
                     spellings.setdefault(Term("words", stem), spelling)
-    frequencies = snapshot.document_frequencies(spellings)
+    frequencies, _ = snapshot.statistics(spellings)
     weights = dict[Term, float]()
     for term, frequency in frequencies.items():
         if frequency > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from vocabtool.choices import RERANK_DEPTH, Fusion, Phrases, list_options, option
 from vocabtool.system.arguments import check_options
-
-Predicate = Callable[[str], bool]
 
 A_OF_WORDS: Final = 0.5  # the best fixed weights on public collections
 A_OF_PIECES: Final = 0.4
@@ -127,15 +125,6 @@ class Settings:
             except re.error as error:
                 what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
-
-    def is_identifier(self) -> Predicate:
-        """Return a function that tells whether a word is an identifier."""
-        if self.identifier is None:
-            from vocabtool.keywords.tokens import is_identifier
-
-            return is_identifier
-        fits = re.compile(self.identifier).fullmatch
-        return lambda word: fits(word) is not None
 
     def weight(self, subword: bool) -> float:
         """Return the setting ``a``, or its default if it is ``None``.

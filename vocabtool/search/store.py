@@ -201,9 +201,9 @@ class LegQuery:
       ``DataFrames`` does not match ``DataFrame``. Empty if stemming changes no such name.
     """
 
-    should: tuple[Clause, ...]
-    codes: tuple[Clause, ...]
-    unstemmed: tuple[Clause, ...]
+    should: tuple[Clause, ...] = ()
+    codes: tuple[Clause, ...] = ()
+    unstemmed: tuple[Clause, ...] = ()
 
 
 class Snapshot(Protocol):
@@ -251,7 +251,7 @@ class Snapshot(Protocol):
         """Return all rows of a selection in the order of their ids."""
 
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
     ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
         """Return document frequencies, and the best score for the parts of each joined word.
 
@@ -261,9 +261,6 @@ class Snapshot(Protocol):
         the highest one of those without the whole word, or 0 if there is no such document. A word
         that is not in the corpus may be left out.
         """
-
-    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        """Return the document frequency of each term, in one round trip."""
 
     def near_spellings(self, word: str, limit: int) -> list[str]:
         """Return words of the corpus with a similar spelling, most frequent first."""
@@ -287,12 +284,6 @@ class Snapshot(Protocol):
         """Return the best documents for each query, in one round trip.
 
         ``queries``: without clauses in ``must``.
-        """
-
-    def nearest(self, vector: Vectors, limit: int, among: Selection) -> RankedRows:
-        """Return the documents nearest to a vector of shape (dim,).
-
-        Documents without a vector are never among them.
         """
 
     def take(self, rows: Rows) -> Vectors:
@@ -338,10 +329,6 @@ class MaskStore:
     def only(self, rows: Rows) -> Mask:
         return mask_of(rows)
 
-    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        frequencies: dict[Term, int] = self.keywords.document_frequencies(terms)
-        return frequencies
-
     def near_spellings(self, word: str, limit: int) -> list[str]:
         spellings: list[str] = self.keywords.near_spellings(word, limit)
         return spellings
@@ -351,12 +338,8 @@ class MaskStore:
     ) -> list[RankedRows]:
         return [self.keywords.search(query, limit, among) for query in queries]
 
-    def nearest(self, vector: Vectors, limit: int, among: Mask) -> RankedRows:
-        near: Near = self.vectors.near(vector, np.empty(0, np.int64), limit, among)
-        return near.nearest
-
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[JoinedWord]
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
     ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
         frequencies = self.keywords.document_frequencies(terms)
         bests = {}

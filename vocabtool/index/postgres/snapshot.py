@@ -117,11 +117,8 @@ class PostgresSnapshot(IndexSnapshot):
 
     # What is known of the commit
 
-    def document_frequencies(self, terms: Iterable[Term]) -> dict[Term, int]:
-        return self.statistics(terms, ())[0]
-
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[store.JoinedWord]
+        self, terms: Iterable[Term], joined: Sequence[store.JoinedWord] = ()
     ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
         """Read them and the manifest in one statement, and keep them for the legs of the search."""
         places = [*dict.fromkeys(terms)]
@@ -152,7 +149,7 @@ class PostgresSnapshot(IndexSnapshot):
         terms = dict.fromkeys(term for clause in clauses for term in clause.terms)
         last: Statistics | None = getattr(self._thread, "statistics", None)
         if last is None or not last.frequencies.keys() >= terms.keys():
-            self.statistics(terms, ())
+            self.statistics(terms)
         statistics: Statistics = self._thread.statistics
         return statistics
 
@@ -274,13 +271,6 @@ class PostgresSnapshot(IndexSnapshot):
         initials = dict.fromkeys(storable(word[:2]))
         answers = self._ask(*(Part(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
         return nearest(word, dict(row for rows in answers for row in rows), limit)
-
-    def nearest(self, vector: Vectors, limit: int, among: Part) -> RankedRows:
-        if limit < 1 or not np.count_nonzero(vector):
-            return RankedRows.none()
-        no_words = store.LegQuery(should=(), codes=(), unstemmed=())
-        candidates, _ = self.legs(no_words, vector, limit, among)
-        return RankedRows(candidates.rows, candidates.similarities)
 
     def take(self, rows: Rows) -> Vectors:
         # ``None`` for a document without a vector
