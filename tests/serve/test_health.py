@@ -19,8 +19,8 @@ from tests.builders.small_indexes import add, document, documents, made, vector
 from vocabtool import Index
 from vocabtool.errors import NotFound
 from vocabtool.serve.answers import ServeError
+from vocabtool.serve.application import JsonLines
 from vocabtool.serve.catalog import Catalog, ServedIndex
-from vocabtool.serve.observe import JsonLines
 
 SEARCH = "/v1/indexes/small/search"
 SECRET = "amber mysecretword"

@@ -56,10 +56,9 @@ from vocabtool.serve.answers import (
     json_answer,
     told_outside,
 )
-from vocabtool.serve.application import ServeOptions, serve, settings, watch
+from vocabtool.serve.application import ServeOptions, print_logs, serve, settings, watch
 from vocabtool.serve.catalog import Catalog, document_of, known_words, note_search
 from vocabtool.serve.guard import Protection, check_condition
-from vocabtool.serve.observe import print_logs
 from vocabtool.serve.reads import (
     IndexesAnswer,
     SearchAnswer,
