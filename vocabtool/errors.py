@@ -39,13 +39,7 @@ class NotFound(VocabtoolError, FileNotFoundError):
     """A missing or unreadable file, or a TensorFlow Hub handle that is not in the local cache."""
 
 
-class InvalidFile(VocabtoolError, ValueError):
-    """A file that violates its own format.
-
-    ``file``: the name of the file. ``offset``: the position of the error, in bytes from the start
-    of the file. Both are ``None`` if unknown.
-    """
-
+class _FileError(VocabtoolError, ValueError):
     def __init__(self, what: str, *, file: str | None = None, offset: int | None = None) -> None:
         self.what = what
         self.file = file
@@ -58,6 +52,18 @@ class InvalidFile(VocabtoolError, ValueError):
         return f"{where}{self.what}{at}"
 
 
+class InvalidFile(_FileError):
+    """A file that violates its own format.
+
+    ``file``: the name of the file. ``offset``: the position of the error, in bytes from the start
+    of the file. Both are ``None`` if unknown.
+    """
+
+
+class UnsupportedFormat(_FileError):
+    """A file whose format is recognised but not supported. It has the attribute ``file``, too."""
+
+
 class UnknownFormat(VocabtoolError, ValueError):
     """A file of an unknown format.
 
@@ -68,18 +74,6 @@ class UnknownFormat(VocabtoolError, ValueError):
         self.what = what
         self.tried = tuple(tried)
         super().__init__("\n".join([what, *(f"  - {reason}" for reason in tried)]))
-
-
-class UnsupportedFormat(VocabtoolError, ValueError):
-    """A file whose format is recognised but not supported."""
-
-    def __init__(self, what: str, *, file: str | None = None) -> None:
-        self.what = what
-        self.file = file
-        super().__init__(what)
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.what}" if self.file else self.what
 
 
 class NoVocabulary(VocabtoolError, LookupError):
@@ -212,7 +206,7 @@ def reading(file: str) -> Iterator[None]:
     """
     try:
         yield
-    except (InvalidFile, UnsupportedFormat) as error:
+    except _FileError as error:
         error.file = error.file or file
         raise
     except VocabtoolError:

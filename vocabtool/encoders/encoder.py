@@ -292,7 +292,7 @@ class Encoder(ABC):
     @cached_property
     def words(self) -> Words | None:
         """How the model splits texts and which words it knows; ``None`` if that is unknown."""
-        return None
+        return self.options.words
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -152,7 +152,6 @@ class OpenAIEncoder(Encoder):
         self._address = model
         self._model, self._url = parse_address(model)
         self.options = options
-        self.words = options.words
         self.max_batch = options.max_batch or DEFAULT_BATCH
         self._requests = options.requests or REQUESTS
         self._timeout = options.timeout or TIMEOUT

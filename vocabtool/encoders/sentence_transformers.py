@@ -68,7 +68,6 @@ class SentenceTransformersEncoder(Encoder):
         try:
             self.words = Words.of(folder)
         except VocabtoolError as error:
-            self.words = options.words
             self._notes += (f"the words of the model are unknown: {error}",)
 
     @cached_property
