@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -338,63 +338,56 @@ def test_a_rule_by_name(here: Path) -> None:
 
 
 @contextmanager
-def endless(here: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A run of ``oov model -`` whose standard input does not end."""
+def endless(here: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A run of ``oov model -`` whose standard input does not end, and the bytes it has taken."""
     command = [*INTERRUPTIBLE, "oov", "model", "-", *arguments]
+    fed: list[int] = []
     with subprocess.Popen(
         command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=here, env=environment()
     ) as process:
-        feeder = Thread(target=_feed, args=(process.stdin,))
+        feeder = Thread(target=_feed, args=(process.stdin, fed))
         feeder.start()
         try:
-            yield process
+            yield process, fed
         finally:
             process.kill()
             feeder.join()
 
 
-def _feed(pipe: Any) -> None:
-    try:
+def _feed(pipe: Any, fed: list[int]) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):
         while True:
-            pipe.write(b"the cat xapian\n" * 4096)
-    except (BrokenPipeError, ConnectionResetError):
-        pass
+            fed.append(pipe.write(b"the cat xapian\n" * 4096))
 
 
-def test_a_killed_report_leaves_nothing(here: Path, tmp_path: Path) -> None:
-    """Killed while it reads, oov has written neither FILE nor page, nor a part of them."""
-    files = [str(tmp_path / name) for name in ("report.json", "page.html")]
-    command = [*COMMAND, "oov", "model", "-", "-o", files[0], "--html", files[1]]
-    with subprocess.Popen(command, stdin=PIPE, stderr=PIPE, cwd=here, env=environment()) as process:
-        assert process.stdin is not None
-        fed = 0
-        while fed < 3 * COUNTED_TOGETHER:  # it has counted some when it has taken so much
-            fed += process.stdin.write(b"the cat xapian\n" * 4096)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_mask_leaves_no_file(end: signal.Signals, here: Path, tmp_path: Path) -> None:
-    """Killed while it masks into FILE, there is no FILE; an interrupt leaves nothing at all."""
-    file = tmp_path / "masked.txt"
-    with endless(here, "--mask", "unknown", "-o", str(file)) as process:
-        while not any(beside.stat().st_size for beside in tmp_path.iterdir()):
+@pytest.mark.parametrize(
+    ("options", "end"),
+    [
+        (["-o", "report.json", "--html", "page.html"], signal.SIGKILL),
+        (["-o", "masked.txt", "--mask", "unknown"], signal.SIGKILL),
+        (["-o", "masked.txt", "--mask", "unknown"], signal.SIGINT),
+    ],
+)
+def test_a_killed_run_leaves_no_file(
+    options: list[str], end: signal.Signals, here: Path, tmp_path: Path
+) -> None:
+    """Neither a report nor a page nor what was masked; an interrupt leaves nothing at all."""
+    given = [str(tmp_path / option) if "." in option else option for option in options]
+    with endless(here, *given) as (process, fed):
+        while sum(fed) < 3 * COUNTED_TOGETHER:  # it has counted some when it has taken so much
             assert process.poll() is None
         process.send_signal(end)
         code = process.wait(timeout=60)
-        assert not file.exists()
-        if end == signal.SIGINT:
-            assert code == 130
-            assert list(tmp_path.iterdir()) == []
-            assert process.stderr is not None
-            assert b"Traceback" not in process.stderr.read()
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert code == (130 if end == signal.SIGINT else -end)
+    left = [] if end == signal.SIGINT else [file.name for file in tmp_path.iterdir()]
+    assert not {"report.json", "page.html", "masked.txt"} & {*left}
 
 
 def test_masks_are_printed_as_lines_come(here: Path) -> None:
     """Of an endless input the first masked lines come out; closing the pipe ends it with 0."""
-    with endless(here, "--mask", "unknown") as process:
+    with endless(here, "--mask", "unknown") as (process, _):
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(3)] == [b"the cat [UNK]\n"] * 3
         process.stdout.close()

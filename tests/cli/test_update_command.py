@@ -221,33 +221,3 @@ def test_killed_at_any_moment(tmp_path: Path, full: bool, what: str) -> None:
         output(*change)
         assert texts_of(folder) == new
         assert Index.open(folder).verify().documents == len(new)
-
-
-def exported(folder: Path) -> tuple[str, bytes]:
-    """What ``list`` says of an index, and the file that ``export`` writes."""
-    out = folder.with_suffix(".jsonl")
-    output("export", folder, "-o", out)
-    return output("list", folder, "--format", "jsonl", "--field", "text"), out.read_bytes()
-
-
-def test_a_folder_killed_while_it_is_synced(tmp_path: Path, full: bool) -> None:
-    """The next run ends as a run that nobody killed: in every document, field and vector."""
-    files, kills = (5_000, 20) if full else (500, 2)
-    docs, folder = tmp_path / "docs", tmp_path / "index"
-    docs.mkdir()
-    for number in range(files):
-        page = f"# Page {number}\n\nI love it only{number}\n\n## More\n\nto use it {number % 7}\n"
-        (docs / f"{number:05}.md").write_text(page)
-    model = ("--model", MODEL, "--no-calibrate", "--quiet", "--keep", "title", "--keep", "path")
-    output("index", docs, "-o", folder, *model, "--commit-rows", "500")
-    for number in range(0, files, 10):
-        (docs / f"{number:05}.md").write_text(f"# Page {number}\n\nI use it anew{number}\n")
-        (docs / f"{number + 1:05}.md").unlink()
-        (docs / f"new{number:05}.md").write_text(f"# New {number}\n\nlove only{number}x\n")
-    change = ("update", str(folder), "--sync", "--commit-rows", "50", "--quiet")
-    whole = shutil.copytree(folder, tmp_path / "whole")
-    output(change[0], str(whole), *change[2:])
-    quiet = exported(Path(whole))
-    for _ in killed(folder, kills, change):
-        output(*change)
-        assert exported(folder) == quiet

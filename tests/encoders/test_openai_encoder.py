@@ -7,7 +7,6 @@ import json
 import logging
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -25,8 +24,7 @@ import pytest
 from tests.builders import embedding_server as server_of
 from tests.builders.embedding_server import Fault, Server, body, fields, half, lengths, rows, status
 from tests.cli.running import run
-from tests.conftest import ROOT
-from vocabtool import Document, Encoder, Shards, embed, open_encoder
+from vocabtool import Document, Encoder, embed, open_encoder
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 
 pytest.importorskip("urllib3", reason="the extra http is not installed")
@@ -178,7 +176,11 @@ def test_faults_that_stay(server: Server) -> None:
     server.schedule.append(status(429))
     with pytest.raises(VocabtoolError, match=r"all attempts failed.* 429"):
         opened(server, retries=0)
-    assert opened(server, retries=0).encode(["one"]).tolist() == [[3, 1, 1]]
+    encoder = opened(server, retries=0)
+    assert encoder.encode(["one"]).tolist() == [[3, 1, 1]]
+    server.stop()
+    with pytest.raises(VocabtoolError, match=r"all attempts failed.*refused"):
+        encoder.encode(["one"])
 
 
 def index(value: Any) -> Fault:
@@ -297,45 +299,6 @@ def test_a_server_that_does_not_cut(server: Server) -> None:
     )
     with pytest.raises(VocabtoolError, match=r"2 numbers \(--dim\), got 3: .* leave --dim out"):
         open_encoder(server.model, dim=2)
-
-
-def test_runs_that_end_early_go_on(tmp_path: Path) -> None:
-    """After a wrong answer, the end of the server, and a kill: what is committed stays."""
-    texts = [f"text {number} {'e' * (number % 9)}" for number in range(500)]
-    corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
-    corpus.write_text("\n".join(texts))
-    asked: Any = {"shard_rows": 100, "batch_size": 5, "threads": 1}  # one shard after another
-
-    def committed() -> int:
-        return len([*out.glob("shard-*.parquet")])
-
-    with server_of.serve() as server:
-
-        def stopped(reply: server_of.Reply) -> server_of.Reply:
-            server.stop()
-            return reply
-
-        for fault, told in ((rows(longer), r"shape \(5, 3\)"), (stopped, "all attempts.*refused")):
-            encoder = open_encoder(server.model, retries=3)
-            server.schedule.extend([*[None] * 30, fault])
-            with pytest.raises(VocabtoolError, match=told):
-                embed(corpus, encoder, out, **asked)
-    assert committed() == 2
-    with server_of.serve(port=server.server_port, seconds=0.1) as later:
-        command = [sys.executable, "-m", "vocabtool", "embed", str(corpus), "--model", later.model]
-        command += ["-o", str(out), "--shard-rows", "100", "--batch-size", "5", "--quiet"]
-        with subprocess.Popen(command, cwd=ROOT) as process:
-            while committed() < 4:
-                assert process.poll() is None
-                time.sleep(0.01)
-            process.kill()
-        kept = committed()  # a fifth, if this process had to wait for its turn
-        later.asked.clear()
-        report = embed(corpus, open_encoder(later.model), out, **asked)
-    assert (report.resumed, report.encoded) == (kept, 500 - 100 * kept)
-    assert {*texts[: 100 * kept]}.isdisjoint(later.asked)
-    found = [row.tolist() for part in Shards.open(out).vectors() for row in part]
-    assert found == lengths(texts)
 
 
 def everything_in(folder: Path) -> bytes:
