@@ -11,9 +11,8 @@ import pytest
 
 from tests.builders.word_piece import tokenizer_of
 from tests.tokenization.test_hf_words import MAKERS
-from vocabtool import TokenLimit, Words
+from vocabtool import OovCounter, TokenLimit, Words
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.token_limit import count_cut, cut_off
 
 tokenizers = pytest.importorskip("tokenizers", reason="the oracle")
 
@@ -256,11 +255,22 @@ def test_special_tokens_of_folders(
 SEVERAL = "Unigram without pre-tokenizer"  # words in a pre-token
 
 
+def counted(words: Words, limit: TokenLimit, texts: list[str]) -> tuple[Any, set[str]]:
+    """Return what is cut off, and the unknown and split words that are never read."""
+    counter = OovCounter(words, limit=limit)
+    counter.count([texts])
+    report = counter.report()
+    assert report.cut is not None
+    return report.cut, {*map(bytes.decode, report.cut_words()["word"].to_pylist())}
+
+
 def test_whole_words_are_cut(tmp_path: Path) -> None:
     """Texts, tokens cut off and all tokens are counted in words."""
     (tmp_path / "words.txt").write_text("a\nb\n")
     words = Words.of(tmp_path / "words.txt", rule="lower")
-    assert cut_off(words.look_up(["a b c", "a b"]), TokenLimit(2))[:3] == (1, 1, 5)
+    cut, never_read = counted(words, TokenLimit(2), ["a b c", "a b"])
+    assert cut[1:] == (1, 1, 5)
+    assert never_read == {"c"}
 
 
 @pytest.mark.parametrize("cuts_start", [False, True])
@@ -268,31 +278,27 @@ def test_whole_words_are_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["special", "plain", "byte-level BPE", SEVERAL])
 def test_as_the_library_cuts(kind: str, places: int, cuts_start: bool, tmp_path: Path) -> None:
     """Texts that are too long, tokens cut off, and the words of which every token is left."""
-    whole = MAKERS[kind]() if kind in MAKERS else made(kind == "special")
-    whole.save(str(tmp_path / "tokenizer.json"))
-    special = whole.num_special_tokens_to_add(False)
+    library = MAKERS[kind]() if kind in MAKERS else made(kind == "special")
+    library.save(str(tmp_path / "tokenizer.json"))
+    special = library.num_special_tokens_to_add(False)
     limit = TokenLimit(places, special, cuts_start)
     words = Words.of(tmp_path / "tokenizer.json")
-    found = words.look_up(TEXTS)
-    every = [whole.encode(text, add_special_tokens=False) for text in TEXTS]
     most = max(places - special, 0)
     assert limit.tokens == most
-    lengths = [len(each.ids) for each in every]
-    texts, tokens, all_tokens, read = cut_off(found, limit)
-    assert (texts, tokens) == count_cut(found, most)
-    assert texts == sum(length > most for length in lengths)
-    assert tokens == sum(max(length - most, 0) for length in lengths)
-    assert all_tokens == sum(lengths)
+    cut, never_read = counted(words, limit, TEXTS)
+    encoded = [library.encode(text, add_special_tokens=False) for text in TEXTS]
+    lengths = [len(text.ids) for text in encoded]
+    too_long = [length - most for length in lengths if length > most]
+    assert cut[1:] == (len(too_long), sum(too_long), sum(lengths))
     if kind == SEVERAL:  # the library numbers pre-tokens, not words
         return
-    shown = [text.decode() for text in found.distinct.view("binary").to_pylist()]
-    wanted = set()
-    for at, each in enumerate(every):
-        numbers = each.word_ids
+    read: dict[str, bool] = {}  # of the words that are unknown or split
+    for row, text in zip(words.split(TEXTS).to_pylist(), encoded, strict=True):
+        numbers = text.word_ids
         start = max(len(numbers) - most, 0) if cuts_start else 0
         kept = numbers[start : start + most]
-        codes = found.codes[found.offsets[at] : found.offsets[at + 1]]
-        for number, code in enumerate(codes.tolist()):
-            if kept.count(number) == numbers.count(number):
-                wanted.add(shown[code])
-    assert {shown[at] for at in np.flatnonzero(read).tolist()} == wanted
+        for number, word in enumerate(row):
+            if not word["known"] or word["pieces"] > 1:
+                name, whole = word["word"].decode(), kept.count(number) == numbers.count(number)
+                read[name] = read.get(name, False) or whole
+    assert never_read == {word for word in read if word.strip() and not read[word]}

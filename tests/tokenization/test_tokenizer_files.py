@@ -12,13 +12,11 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import regex
 import sentencepiece
 from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
@@ -27,7 +25,6 @@ import vocabtool
 from tests.conftest import ROOT
 from vocabtool import Index, Vocabulary, Words, open_encoder
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.tokenization.tokenizer_files import BY_NAMES, TIKTOKEN
 
 HARD = (
     *("", " ", "  ", "\n", "\n\n\n", "\t", "\r\n", "Hello world", " Hello  World!", "Hi, y'all!"),
@@ -532,20 +529,3 @@ def test_an_encoder_of_pieces(tokenizer: Path, vectors: Path) -> None:
         open_encoder(vectors, rule="ptb")
     encoder = open_encoder(vectors, rule=f"tokenizer:{tokenizer}", weights="none")
     np.testing.assert_allclose(encoder.encode(TEXTS), means(tokenizer, vectors), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "patterns", [*BY_NAMES.values(), *((pattern,) for pattern in TIKTOKEN.values())]
-)
-def test_patterns(patterns: tuple[str, ...]) -> None:
-    """The library splits by each pattern as another implementation of regular expressions."""
-    steps: Any = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
-    split = pre_tokenizers.Sequence(steps)
-    for text in HARD:
-        parts = [text]
-        for pattern in patterns:
-            find = regex.compile(pattern.replace(r"\z", r"\Z"), regex.V1).finditer
-            bounds = [[0, *chain(*(m.span() for m in find(p))), len(p)] for p in parts]
-            pairs = zip(parts, map(pairwise, bounds), strict=True)
-            parts = [part[a:b] for part, spans in pairs for a, b in spans if b > a]
-        assert [part for part, _ in split.pre_tokenize_str(text)] == parts

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-import string
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
@@ -25,23 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, UnsupportedFormat
-from vocabtool.formats import json_file, sentencepiece, wire
+from vocabtool.errors import InvalidFile
+from vocabtool.formats import sentencepiece, wire
 from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
-from vocabtool.tokenization.rule import PUNCTUATION, LowerEveryScript, Rule
-from vocabtool.tokenization.steps import (
-    Characters,
-    DropEmpty,
-    Lower,
-    NGrams,
-    RegexReplace,
-    SplitOn,
-    SplitWhitespace,
-)
+from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import (
     Integers,
-    SplitStep,
-    Step,
     TokenCodes,
     as_bytes,
     starts_of,
@@ -50,7 +38,7 @@ from vocabtool.tokenization.text_arrays import (
 from vocabtool.vocabulary import Vocabulary, decode, encode
 
 if TYPE_CHECKING:
-    from vocabtool.formats import keras
+    pass
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
@@ -408,93 +396,6 @@ class PieceTokenizer(NamedTuple):
     @property
     def fingerprint(self) -> str:
         return self.tokenizer.fingerprint
-
-
-def keras_rule(settings: keras.Settings) -> Rule:
-    """Return the rule of a Keras ``Tokenizer``: the words are those of ``texts_to_sequences``.
-
-    With ``char_level``, every character is a word.
-    """
-    steps: list[Step] = [LowerEveryScript()] if settings.lower else []
-    if settings.char_level:
-        return Rule((*steps, Characters()))
-    split = settings.split.encode("utf-8", "ignore")
-    filtered = settings.filters.encode("utf-8", "ignore").decode()
-    if filtered:
-        one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
-        steps.append(RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
-    return Rule((*steps, SplitOn(split), DropEmpty()))
-
-
-MAX_NGRAMS: Final = 64  # words in all n-grams that begin with one word
-# What the settings of a TextVectorization do, by their value as text.
-TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
-    "standardize": {
-        "None": (),
-        "lower": (Lower(),),
-        "strip_punctuation": (RegexReplace(PUNCTUATION, ""),),
-        "lower_and_strip_punctuation": (Lower(), RegexReplace(PUNCTUATION, "")),
-    },
-    "split": {"None": (), "whitespace": (SplitWhitespace(),), "character": (Characters(),)},
-}
-
-
-def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
-    """Return the rule of a Keras ``TextVectorization``.
-
-    Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
-    """
-    widths = layer.text_settings["ngrams"]
-    if isinstance(widths, dict):
-        widths = widths.get("items")  # of a tuple
-    elif json_file.is_id(widths):
-        widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
-    listed = widths if isinstance(widths, list) else [0]
-    ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
-    numbers = all(json_file.is_id(width) and width > 0 for width in listed)
-    if numbers and sum(listed) <= MAX_NGRAMS:
-        ngrams[str(layer.text_settings["ngrams"])] = (NGrams(b" ", tuple(listed)),)
-    steps: list[Step] = []
-    for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
-        value = layer.text_settings[key]
-        if str(value) not in known:
-            name = value.get("config") if isinstance(value, dict) else value
-            raise UnsupportedFormat(
-                f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which "
-                "vocabtool does not know (functions of Python are not run); save the model "
-                "with model.export(FOLDER), or name a rule with --rule"
-            )
-        steps += known[str(value)]
-    return Rule(tuple(steps))
-
-
-@dataclass(frozen=True, slots=True)
-class WhitespaceWords(SplitStep):
-    """Split as the ``WhitespaceTokenizer`` of sentence-transformers does.
-
-    Each part between white space is looked up as it is, then without punctuation at its ends, then
-    in lower case. The first of these that is an entry is a word; the first that is a stop word
-    removes the part. A part that is neither is a word in its last form.
-    """
-
-    entries: Vocabulary = field(repr=False)
-    stop_words: dict[str, None] = field(hash=False)
-    lower: bool
-
-    def split(self, text: bytes) -> list[bytes]:
-        given, words = decode(text), []
-        for chunk in (given.lower() if self.lower else given).split():
-            bare = chunk.strip(string.punctuation)
-            forms = (chunk, bare, bare.lower())
-            word = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
-            if word and word not in self.stop_words:
-                words.append(encode(word))
-        return words
-
-    def describe(self) -> str:
-        ends = "where a word is no entry, remove punctuation at its ends, then lower-case it"
-        stop = f"drop {len(self.stop_words):,} stop words"
-        return f"{'lower-case, ' * self.lower}split at white space; {ends}; {stop}"
 
 
 # SentencePiece.

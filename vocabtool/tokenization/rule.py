@@ -64,6 +64,7 @@ MARKS: Final = (b",", b".")
 CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
 CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
 TOKENIZERS: Final = ("tokenizer.json", "*.model", "*.gguf", "vocab.json", "vocab.txt", "*.tiktoken")
+TOKENIZER: Final = "a tokenizer.json, a SentencePiece .model or a GGUF file"
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 

@@ -17,20 +17,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+import string
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.choices import TiktokenName
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.formats import (
-    gguf,
-    hf_tokenizer,
-    json_file,
-    keras,
-    sentencepiece,
-    tokenizer_folder,
-)
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.formats import gguf, hf_tokenizer, json_file, keras, registry, sentencepiece
+from vocabtool.formats import tokenizer_folder as folders
 from vocabtool.formats.files import MAX_FILE, read_file
 from vocabtool.formats.reader import HEAD, Source
 from vocabtool.formats.tokenizer_folder import (
@@ -42,30 +39,26 @@ from vocabtool.formats.tokenizer_folder import (
     OTHERWISE,
     QWEN2,
     SIGNS,
-    added_tokens,
-    bert,
-    bert_file,
-    bpe,
-    byte_level,
-    document,
-    listed_pairs,
-    pairs,
-    replace,
-    split,
-    texts,
 )
+from vocabtool.tokenization import steps as text_steps
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
 from vocabtool.tokenization.lookup import (
     PieceTokenizer,
     RuleTokenizer,
     SentencePieceTokenizer,
     Tokenizer,
-    WhitespaceWords,
-    keras_rule,
-    text_vectorization_rule,
 )
-from vocabtool.tokenization.rule import Rule
-from vocabtool.vocabulary import ALPHABET, Vocabulary
+from vocabtool.tokenization.rule import (
+    PUNCTUATION,
+    TOKENIZER,
+    LowerEveryScript,
+    Rule,
+    tokenizer_file,
+)
+from vocabtool.tokenization.text_arrays import SplitStep, Step
+from vocabtool.vocabulary import ALPHABET, Vocabulary, decode, encode
+
+MIN_SHARED_PIECES: Final = 0.9  # control pieces may be missing in the model's vocabulary
 
 
 def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path | None] | None:
@@ -79,7 +72,7 @@ def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path 
     """
     names = dict.fromkeys(place.file for place in vocabulary.places)
     with reading(str(model)):
-        folder = tokenizer_folder.read(model)
+        folder = folders.read(model)
         if folder is not None and folder.file in names and folder.document is not None:
             return HFWordTokenizer(folder.document, vocabulary), model
     if folder is not None and folder.file in names:
@@ -131,11 +124,31 @@ def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
     return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
 
 
-def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
-    """Return the tokenizer for ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
+def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
+    """Return the tokenizer for ``tokenizer:FILE``, ``bert-(un)cased`` or ``tiktoken:NAME``.
 
-    Raises :class:`VocabtoolError` if the entries do not fit the rule.
+    Raises :class:`VocabtoolError` if the entries do not fit the rule, or FILE has no tokenizer.
     """
+    file = tokenizer_file(rule)
+    if file is not None:
+        if not file.is_file() and (not file.is_dir() or folders.read(file) is None):
+            raise NotFound(
+                f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)"
+            )
+        own = registry.extract(file)
+        tokenizer = tokenizer_for(file, own)
+        if tokenizer is None:
+            raise VocabtoolError(
+                f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
+            )
+        shared = sum(piece in vocabulary.positions for piece in own.stored)
+        if shared < len(own) * MIN_SHARED_PIECES:
+            raise VocabtoolError(
+                f"{file}: not the tokenizer of this model: of the {len(own):,} pieces in the "
+                f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
+                "vocabulary with --name"
+            )
+        return PieceTokenizer(tokenizer[0], vocabulary)
     _, _, encoding = rule.partition(":")
     for name, pattern in TIKTOKEN.items():
         if name == encoding:
@@ -145,7 +158,9 @@ def tokenizer_by_name(rule: str, vocabulary: Vocabulary) -> HFWordTokenizer:
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    return HFWordTokenizer(bert_file(texts(vocabulary), rule == "bert-uncased"), vocabulary)
+    return HFWordTokenizer(
+        folders.bert_file(folders.texts(vocabulary), rule == "bert-uncased"), vocabulary
+    )
 
 
 def document_of(file: Path) -> Json | None:
@@ -154,7 +169,7 @@ def document_of(file: Path) -> Json | None:
     The file may be a GGUF file, or the entries of a folder, which count then even if the folder has
     a ``tokenizer.json``, too.
     """
-    folder = tokenizer_folder.read(file)
+    folder = folders.read(file)
     if folder is not None:
         if folder.document is None:
             raise UnsupportedFormat(
@@ -163,6 +178,103 @@ def document_of(file: Path) -> Json | None:
         return folder.document
     contents = None if file.is_dir() else gguf.read_tokenizer(file)
     return _gguf(contents) if isinstance(contents, gguf.GGUFTokenizer) else contents
+
+
+# Keras, and the averaged word vectors of sentence-transformers.
+
+
+def keras_rule(settings: keras.Settings) -> Rule:
+    """Return the rule of a Keras ``Tokenizer``: the words are those of ``texts_to_sequences``.
+
+    With ``char_level``, every character is a word.
+    """
+    steps: list[Step] = [LowerEveryScript()] if settings.lower else []
+    if settings.char_level:
+        return Rule((*steps, text_steps.Characters()))
+    split = settings.split.encode("utf-8", "ignore")
+    filtered = settings.filters.encode("utf-8", "ignore").decode()
+    if filtered:
+        one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
+        steps.append(text_steps.RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
+    return Rule((*steps, text_steps.SplitOn(split), text_steps.DropEmpty()))
+
+
+MAX_NGRAMS: Final = 64  # words in all n-grams that begin with one word
+# What the settings of a TextVectorization do, by their value as text.
+TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
+    "standardize": {
+        "None": (),
+        "lower": (text_steps.Lower(),),
+        "strip_punctuation": (text_steps.RegexReplace(PUNCTUATION, ""),),
+        "lower_and_strip_punctuation": (
+            text_steps.Lower(),
+            text_steps.RegexReplace(PUNCTUATION, ""),
+        ),
+    },
+    "split": {
+        "None": (),
+        "whitespace": (text_steps.SplitWhitespace(),),
+        "character": (text_steps.Characters(),),
+    },
+}
+
+
+def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
+    """Return the rule of a Keras ``TextVectorization``.
+
+    Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
+    """
+    widths = layer.text_settings["ngrams"]
+    if isinstance(widths, dict):
+        widths = widths.get("items")  # of a tuple
+    elif json_file.is_id(widths):
+        widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
+    listed = widths if isinstance(widths, list) else [0]
+    ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
+    numbers = all(json_file.is_id(width) and width > 0 for width in listed)
+    if numbers and sum(listed) <= MAX_NGRAMS:
+        ngrams[str(layer.text_settings["ngrams"])] = (text_steps.NGrams(b" ", tuple(listed)),)
+    steps: list[Step] = []
+    for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
+        value = layer.text_settings[key]
+        if str(value) not in known:
+            name = value.get("config") if isinstance(value, dict) else value
+            raise UnsupportedFormat(
+                f"layer {layer.name}: its {key} is {json_file.show_value(name)!r}, which "
+                "vocabtool does not know (functions of Python are not run); save the model "
+                "with model.export(FOLDER), or name a rule with --rule"
+            )
+        steps += known[str(value)]
+    return Rule(tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class WhitespaceWords(SplitStep):
+    """Split as the ``WhitespaceTokenizer`` of sentence-transformers does.
+
+    Each part between white space is looked up as it is, then without punctuation at its ends, then
+    in lower case. The first of these that is an entry is a word; the first that is a stop word
+    removes the part. A part that is neither is a word in its last form.
+    """
+
+    entries: Vocabulary = field(repr=False)
+    stop_words: dict[str, None] = field(hash=False)
+    lower: bool
+
+    def split(self, text: bytes) -> list[bytes]:
+        given, words = decode(text), []
+        for chunk in (given.lower() if self.lower else given).split():
+            bare = chunk.strip(string.punctuation)
+            forms = (chunk, bare, bare.lower())
+            word = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
+            if word and word not in self.stop_words:
+                words.append(encode(word))
+        return words
+
+    def describe(self) -> str:
+        ends = "where a word is no entry, remove punctuation at its ends, then lower-case it"
+        stop = f"drop {len(self.stop_words):,} stop words"
+        return f"{'lower-case, ' * self.lower}split at white space; {ends}; {stop}"
 
 
 # GGUF.
@@ -228,7 +340,7 @@ def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
         raise InvalidFile(f"{len(tokens) - len(ids):,} tokens occur twice")
     whole = set(KEPT_WHOLE)
     whole |= {t for t, kind in zip(ids, tokenizer.types, strict=False) if kind == USER_DEFINED}
-    added = added_tokens(ids, whole.difference(PLAIN_ENDS))
+    added = folders.added_tokens(ids, whole.difference(PLAIN_ENDS))
     match tokenizer.model:
         case "llama":
             return _gguf_scored(tokenizer, ids, added)
@@ -240,7 +352,7 @@ def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
             flags, unknown = tokenizer.flags, _unknown(tokenizer, ids, 100)
             lower = flags.get("normalizer.lowercase", True)
             accents = flags.get("normalizer.strip_accents", lower)
-            return bert(ids, added, lower, accents, unknown=unknown, marks_starts=True)
+            return folders.bert(ids, added, lower, accents, unknown=unknown, marks_starts=True)
     raise UnsupportedFormat(f"the tokenizer {tokenizer.model!r} is not supported; {OTHERWISE}")
 
 
@@ -258,28 +370,32 @@ def _gguf_scored(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: l
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-tokenizer.scores).tolist(), strict=True))
     unknown = _unknown(tokenizer, ids, 0)
-    model = bpe(ids, pairs(ranks), unk_token=unknown, fuse_unk=False, byte_fallback=True)
+    model = folders.bpe(
+        ids, folders.pairs(ranks), unk_token=unknown, fuse_unk=False, byte_fallback=True
+    )
     prefix = {"type": "Prepend", "prepend": "▁"}
     begin = [prefix] if tokenizer.flags.get("add_space_prefix", True) else []
-    return document(model, [*begin, replace(" ", "▁")], [], added)
+    return folders.document(model, [*begin, folders.replace(" ", "▁")], [], added)
 
 
 def _gguf_bpe(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
     """Describe a byte-level BPE with llama.cpp's patterns, or a BPE of characters (Gemma 4)."""
-    merges = listed_pairs(tokenizer.merges, ids)
+    merges = folders.listed_pairs(tokenizer.merges, ids)
     name = "gemma4" if tokenizer.model == "gemma4" else tokenizer.pre or "default"
     if name in RAW:  # no merges make the tokens that consist of newlines
         newlines = (newline for newline in ids if not newline.strip("\n"))
-        added = added_tokens(ids, [*(token["content"] for token in added), *newlines])
-        model = bpe(ids, merges, byte_fallback=True, fuse_unk=False)
-        return document(model, [replace(" ", "▁")], [split(r"[^\n]+|\n+")], added)
+        added = folders.added_tokens(ids, [*(token["content"] for token in added), *newlines])
+        model = folders.bpe(ids, merges, byte_fallback=True, fuse_unk=False)
+        return folders.document(
+            model, [folders.replace(" ", "▁")], [folders.split(r"[^\n]+|\n+")], added
+        )
     patterns = GGUF.get(name)
     if patterns is None:
         raise UnsupportedFormat(f"the pre-tokenizer {name!r} is unknown to vocabtool; {OTHERWISE}")
     if not merges:
         raise InvalidFile("no merges (tokenizer.ggml.merges), which this tokenizer needs")
-    model = bpe(ids, merges, ignore_merges=name in WHOLE_FIRST)
-    return document(model, [], byte_level(patterns), added)
+    model = folders.bpe(ids, merges, ignore_merges=name in WHOLE_FIRST)
+    return folders.document(model, [], folders.byte_level(patterns), added)
 
 
 def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list[Json]) -> Json:
@@ -300,11 +416,14 @@ def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: 
         steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
     merged = tokenizer.flags.get("remove_extra_whitespaces", False)
     if merged:
-        steps += [replace(r"\A +| +\z", "", regex=True), replace(" {2,}", " ", regex=True)]
+        steps += [
+            folders.replace(r"\A +| +\z", "", regex=True),
+            folders.replace(" {2,}", " ", regex=True),
+        ]
     if merged or tokenizer.flags.get("add_space_prefix", False):
         steps.append({"type": "Prepend", "prepend": "▁"})
     model = {"type": "Unigram", "unk_id": number, "vocab": pieces, "byte_fallback": False}
-    return document(model, [*steps, replace(" ", "▁")], [], added)
+    return folders.document(model, [*steps, folders.replace(" ", "▁")], [], added)
 
 
 # tiktoken.
@@ -348,5 +467,5 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
         )
     first = min(map(ids.__getitem__, ALPHABET))
     ids = {token: number for token, number in ids.items() if number >= first}
-    model = bpe(ids, pairs(ids), ignore_merges=True)
-    return document(model, [], byte_level((pattern,)), [])
+    model = folders.bpe(ids, folders.pairs(ids), ignore_merges=True)
+    return folders.document(model, [], folders.byte_level((pattern,)), [])

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from vocabtool.choices import RULE_NAMES
-from vocabtool.errors import NotFound, VocabtoolError
-from vocabtool.formats import encoder_files, tokenizer_folder
+from vocabtool.errors import VocabtoolError
+from vocabtool.formats import encoder_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
-from vocabtool.tokenization.lookup import PieceTokenizer, RuleTokenizer, Tokenizer, WordLookup
+from vocabtool.tokenization.lookup import RuleTokenizer, Tokenizer, WordLookup
 from vocabtool.tokenization.rule import (
+    TOKENIZER,
     Rule,
     guess_rule,
     makes_pieces,
@@ -37,14 +38,12 @@ from vocabtool.vocabulary import (
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
-TOKENIZER = "a tokenizer.json, a SentencePiece .model or a GGUF file"
 NAME_TOKENIZER = (
     f"name their tokenizer, {TOKENIZER}: --rule tokenizer:FILE (in Python rule='tokenizer:FILE')"
 )
 # Rules for pieces with a marker, if no tokenizer is there.
 OR_NAME: Final = {"##": "bert-uncased or --rule bert-cased", " ": "tiktoken:ENCODING"}
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
-MIN_SHARED_PIECES = 0.9  # control pieces may be missing in the model's vocabulary
 How = Literal["recovered", "named", "guessed"]
 
 
@@ -217,22 +216,10 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
 
 
 def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
-    file = tokenizer_file(rule)
-    if file is not None:
-        words = tokenizer_of(file)
-        pieces = words.vocabulary.stored
-        shared = sum(piece in vocabulary.positions for piece in pieces)
-        if shared < len(pieces) * MIN_SHARED_PIECES:
-            raise VocabtoolError(
-                f"{file}: not the tokenizer of this model: of the {len(pieces):,} pieces in the "
-                f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
-                "vocabulary with --name"
-            )
-        return PieceTokenizer(words.tokenizer, vocabulary)
-    if makes_pieces(rule):
-        from vocabtool.tokenization import tokenizer_files
+    if tokenizer_file(rule) is not None or makes_pieces(rule):
+        from vocabtool.tokenization.tokenizer_files import tokenizer_by_rule
 
-        return tokenizer_files.tokenizer_by_name(rule, vocabulary)
+        return tokenizer_by_rule(rule, vocabulary)
     steps = Rule(parse_rule(rule))
     marker = vocabulary.likely_marker
     if marker is not None or vocabulary.kind in SUBWORDS:
@@ -284,25 +271,6 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         f"{path}: contains subword pieces, but no tokenizer that vocabtool can read; "
         f"{NAME_TOKENIZER}{other}"
     )
-
-
-def tokenizer_of(file: Path) -> Words:
-    """Return the ``Words`` of a tokenizer.json, a SentencePiece model, a GGUF file or a folder.
-
-    Raises :class:`VocabtoolError` if the file contains no tokenizer.
-    """
-    if not file.is_file() and (not file.is_dir() or tokenizer_folder.read(file) is None):
-        raise NotFound(f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)")
-    from vocabtool.formats.registry import extract
-    from vocabtool.tokenization.tokenizer_files import tokenizer_for
-
-    vocabulary = extract(file)
-    own = tokenizer_for(file, vocabulary)
-    if own is None:
-        raise VocabtoolError(
-            f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
-        )
-    return Words(vocabulary, "recovered", own[0])
 
 
 def _from_graph(model: str | Path, name: str | None) -> Words:
