@@ -75,7 +75,7 @@ PLAIN_NAMES: Final[Mapping[EncoderKind, str]] = {
 HOMES: Final[Mapping[EncoderKind, str]] = {
     "tensorflow": "saved_model:TensorFlowEncoder",
     "static": "static:StaticEncoder",
-    "model2vec": "model2vec:Model2VecEncoder",
+    "model2vec": "static:Model2VecEncoder",
     "onnx": "onnx:OnnxEncoder",
     "sentence-transformers": "sentence_transformers:SentenceTransformersEncoder",
     "openai": "openai:OpenAIEncoder",

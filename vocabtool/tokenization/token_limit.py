@@ -10,7 +10,7 @@ The limit is in one of the files beside the tokenizer. The first setting that ex
    (``create_position_ids_from_input_ids`` in huggingface/transformers, modeling_roberta.py).
 3. ``tokenizer.json``: ``truncation``.
 
-For the limits of static embeddings, see ``encoders/model2vec.py``.
+For the limits of static embeddings, see ``encoders/static.py``.
 """
 
 from __future__ import annotations
