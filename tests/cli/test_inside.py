@@ -19,14 +19,13 @@ from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
 from vocabtool.cli.options import read_size
-from vocabtool.embedding.embed import Progress
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats.registry import split_name
 from vocabtool.index import index as index_module
 from vocabtool.keywords.tokens import Span
 from vocabtool.reports.hits import hits_report
-from vocabtool.reports.index import embed_report, index_report, progress_line
+from vocabtool.reports.index import embed_report, index_report
 from vocabtool.reports.report import Report, render_text
 from vocabtool.search.hits import (
     NO_VECTOR,
@@ -134,19 +133,6 @@ def test_an_index_is_calibrated_when_it_is_new_or_has_doubled(
         set_manifest(index.path, replace(index.manifest, calibration=calibration))
         index = Index.open(index.path)
     assert index.calibration_is_due(before) is due
-
-
-def test_progress_in_words() -> None:
-    """Rate, what is left, what is unknown."""
-    counts = Counts(documents=1200, tokens=1000, tokens_unknown=41)
-    halfway = Progress(counts, 10.0, read=50, to_do=800)
-    assert progress_line(halfway) == ("1,200 documents, 120/s, 2 min left, 4.1% of words unknown")
-    # Gone on with: 400 of 800 bytes were done before, and told in 2 seconds; then 100 in 8.
-    resumed = Progress(counts, 10.0, read=500, to_do=800, passed=2.0, passed_read=400)
-    assert progress_line(resumed).startswith("1,200 documents, 120/s, 24 s left")
-    first = Progress(counts, 2.0, read=400, to_do=800, passed=2.0, passed_read=400)
-    assert first.remaining is None
-    assert progress_line(Progress(Counts(1), 1.0, 0, None)) == "1 document, 1/s"
 
 
 def explained(

@@ -19,8 +19,8 @@ from tests.counted_letters import encode, write_corpus
 from vocabtool import ByteStrings
 from vocabtool.documents import Batch
 from vocabtool.embedding import embed as embedding
-from vocabtool.embedding.embed import Slab, cut_slabs, unknown_words
-from vocabtool.embedding.shards import Rows, as_utf8, write_shard
+from vocabtool.embedding.embed import cut_slabs, unknown_words
+from vocabtool.embedding.shards import Slab, as_utf8, write_shard
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 TEXTS = st.lists(st.binary(max_size=12), max_size=60)
@@ -122,7 +122,7 @@ def test_a_worker_of_a_killed_run_cannot_touch_the_next(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
-    def rows_of_orphan() -> Iterator[Rows]:
+    def rows_of_orphan() -> Iterator[Slab]:
         begun.set()
         go_on.wait()
         yield from ()

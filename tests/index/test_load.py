@@ -22,6 +22,7 @@ from vocabtool import (
     InvalidFile,
     LoadReport,
     NotFound,
+    OperatorFailed,
     OtherModel,
     VocabtoolError,
     embed,
@@ -75,7 +76,7 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
     index = Index.create(tmp_path / "index", noting, exact_below=2000)
     load: dict[str, Any] = {"id_field": "id", "keep": ["n"], "commit_rows": 1, "threads": threads}
     fails_at.append(all_texts[3500])
-    with pytest.raises(RuntimeError, match="failed at document 3500"):
+    with pytest.raises(OperatorFailed, match="failed at document 3500"):
         index.load(tmp_path / "x.jsonl", **load)
     stopped = Index.open(tmp_path / "index")
     held = len(stopped)
@@ -105,7 +106,7 @@ def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
     all_texts = counted_letters.write_corpus(tmp_path / "x.jsonl", 2000, LONG)
     index = Index.create(tmp_path / "index", noting)
     fails_at.append(all_texts[1500])
-    with pytest.raises(RuntimeError, match="failed at"):
+    with pytest.raises(OperatorFailed, match="failed at"):
         index.load(tmp_path / "x.jsonl", id_field="id", commit_rows=1, threads=1, **options)
     fails_at.clear()
     asked_of.clear()
@@ -541,7 +542,7 @@ def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
     write(one, new := {id_: f"{text} anew" for id_, text in rows(2000, end=LONG).items()})
     write(two, rows(1999, "e", LONG))
     fails_at.append(f"d number 1500{LONG} anew")
-    with pytest.raises(RuntimeError, match="failed at"):
+    with pytest.raises(OperatorFailed, match="failed at"):
         index.update(commit_rows=1000)
     fails_at.clear()
     index = Index.open(index.path, noting)

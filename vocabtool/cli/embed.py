@@ -14,7 +14,6 @@ from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.embedding.embed import Progress
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec or
@@ -93,7 +92,7 @@ def embed_command(
 
     from vocabtool.embedding.embed import embed
     from vocabtool.encoders.open_encoder import open_encoder
-    from vocabtool.reports.index import embed_report, progress_line
+    from vocabtool.reports.index import embed_report
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
     if run["ray_address"] is not None and run["ray"] is None:
@@ -102,16 +101,9 @@ def embed_command(
     if not quiet:
         for note in opened.notes:
             tell(note)
-    with output.usage_errors(), output.progress_bar(quiet, eta=False) as update:
-
-        def show(progress: Progress) -> None:
-            if update is not None:
-                share = progress.read / progress.to_do if progress.to_do else 0
-                update(progress_line(progress), share)  # with an ETA of its own
-
+    with output.usage_errors(), output.progress_bar(quiet) as progress:
         try:
-            shown = None if update is None else show
-            report = embed(list(files), opened, folder, read, progress=shown, **run)
+            report = embed(list(files), opened, folder, read, progress=progress, **run)
         except KeyboardInterrupt:
             tell("interrupted; run the same command again to resume")
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -16,7 +16,7 @@ from vocabtool.choices import COMMIT_ROWS, LANGUAGES, Metric, OnExisting, Stored
 from vocabtool.cli import options, output
 from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
-from vocabtool.system.messages import plural, tell
+from vocabtool.system.messages import Progress, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -375,7 +375,7 @@ def _calibrate(
     wanted: bool | None,
     report: LoadReport,
     quiet: bool,
-    progress: Callable[[str, float], None] | None,
+    progress: Progress | None,
 ) -> float:
     """Estimate the weight of keyword search; return the seconds it took.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
-from vocabtool.system.messages import plural, tell
+from vocabtool.system.messages import Progress, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -120,12 +120,10 @@ def usage_errors() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[[str, float], None] | None]:
+def progress_bar(quiet: bool) -> Iterator[Progress | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    The function's arguments: the name of the current step, and its completed share (0 to 1; 0 if
-    unknown). Yields ``None`` if ``quiet`` is set or standard error is not a terminal. ``eta``: also
-    show the remaining time.
+    Yields ``None`` if ``quiet`` is set or standard error is not a terminal.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -134,9 +132,7 @@ def progress_bar(quiet: bool, *, eta: bool = True) -> Iterator[Callable[[str, fl
     from rich.console import Console
 
     text, elapsed = bars.TextColumn("{task.description}"), bars.TimeElapsedColumn()
-    columns = [bars.SpinnerColumn(), bars.BarColumn(), text, elapsed]
-    if eta:
-        columns.append(bars.TimeRemainingColumn())
+    columns = [bars.SpinnerColumn(), bars.BarColumn(), text, elapsed, bars.TimeRemainingColumn()]
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
 

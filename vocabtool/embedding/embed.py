@@ -35,7 +35,6 @@ from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, left_out
 from vocabtool.embedding.shards import (
     ID,
-    REPLACE,
     RESERVED,
     TEXT,
     UNKNOWN,
@@ -43,8 +42,8 @@ from vocabtool.embedding.shards import (
     Counts,
     Folder,
     Plan,
-    Rows,
     Shard,
+    Slab,
     as_utf8,
     open_folder,
     read_manifest,
@@ -54,19 +53,19 @@ from vocabtool.embedding.shards import (
     without_a_value,
     write_shard,
 )
-from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
+from vocabtool.encoders.encoder import Encoder, FittedWeights, naming_documents
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
     NotFound,
-    OperatorFailed,
     UnsupportedFormat,
     VocabtoolError,
     no_documents,
 )
 from vocabtool.streams.stream import Stream
+from vocabtool.system.messages import Progress, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
@@ -91,7 +90,7 @@ ANOTHER_STREAM: Final = (
 
 OnSlab = Callable[[Counts], None]  # is called with the counts of each written slab
 Columns = dict[str, Any]
-ReadSlabs = Callable[[ReadLog], Iterator["Slab"]]
+ReadSlabs = Callable[[ReadLog], Iterator[Slab]]
 MakeMaker = Callable[[], "ShardMaker"]
 
 
@@ -135,37 +134,6 @@ class EmbedReport:
         return {**record, **counts, "first_skipped": first, "rate": self.rate}
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a run.
-
-    - ``counts``: counts of this call.
-    - ``seconds``: elapsed time.
-    - ``read``: number of bytes read so far.
-    - ``to_do``: number of bytes to read in total; ``None`` for a stream.
-    - ``passed``: value of ``seconds`` when the first documents had been encoded.
-    - ``passed_read``: value of ``read`` when the first documents had been encoded.
-    """
-
-    counts: Counts
-    seconds: float
-    read: int
-    to_do: int | None
-    passed: float = 0.0
-    passed_read: int = 0
-
-    @property
-    def rate(self) -> float:
-        return self.counts.documents / self.seconds if self.seconds else 0.0
-
-    @property
-    def remaining(self) -> float | None:
-        read = self.read - self.passed_read
-        if not self.to_do or read <= 0:
-            return None
-        return (self.seconds - self.passed) * max(self.to_do - self.read, 0) / read
-
-
 def embed(
     sources: Sources,
     model: Model,
@@ -181,7 +149,7 @@ def embed(
     threads: int | None = None,
     ray: int | None = None,
     ray_address: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Progress | None = None,
     **read: Unpack[ReadArguments],
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or resume such a run.
@@ -202,28 +170,16 @@ def embed(
     ``threads``: number of slabs (parts of a shard) encoded in parallel.
     ``ray``: number of Ray actors that make shards. By default, this process makes all shards.
     ``ray_address``: address of a Ray cluster. By default, Ray is started on this machine.
-    ``progress``: a function that is called about every thousand documents.
+    ``progress``: a function that is called about every thousand documents, with a line that says
+    how many there are, and the share of the bytes that was read.
 
     Raises :class:`FolderNotEmpty` if the folder contains another run, :class:`FolderInUse` if a
     process already writes to it, :class:`NotFound` if there is no document, and
     :class:`VocabtoolError` for invalid documents, models or folders.
     """
     options = replace(options or ReadOptions(), **read)
-    options.refuse_weights()
-    keep = options.kept_fields
-    if reserved := [name for name in keep if name in RESERVED]:
-        raise ValueError(
-            f"keep: the name {reserved[0]!r} is reserved for a column of every shard "
-            f"({', '.join(RESERVED)}): leave it out of --keep"
-        )
-    if len({*keep}) < len(keep):
-        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise ValueError(f"{name}: wanted at least 1, got {number}")
-    if ray is None and ray_address is not None:
-        raise ValueError("ray_address needs ray, the number of actors")
+    _check_arguments(options, numbers, ray_address)
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, options)
         watched = facts_of(files or ())
@@ -239,7 +195,7 @@ def embed(
             field=options.field,
             format=options.format,
             id_field=options.id_field,
-            keep=keep,
+            keep=options.kept_fields,
             text=text,
             shard_rows=shard_rows,
             batch_size=batch_size or encoder.max_batch,
@@ -262,8 +218,15 @@ def embed(
         path, threads = folder.path.absolute(), threads or encoder.threads
         make_maker = partial(ShardMaker, path, plan, encoder, threads)
         size = sum(file.size for file in watched) if can_be_read_again(files) else 0
-        log, tracker = ReadLog(), _Tracker(size or None, progress)
-        on_slab = partial(tracker.add, log)
+        log, began, encoded = ReadLog(), time.monotonic(), Counts()
+
+        def on_slab(counts: Counts) -> None:
+            nonlocal encoded
+            encoded += counts
+            if progress is not None:
+                step = _step(encoded, time.monotonic() - began)
+                progress(step, log.bytes / size if size else 0.0)
+
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
         whole = tuple(shards[number] for number in sorted(shards))
@@ -292,15 +255,42 @@ def embed(
             folder=str(folder.path),
             shards=len(manifest.shards),
             counts=counts,
-            encoded=tracker.counts.documents,
+            encoded=encoded.documents,
             resumed=len(done),
             redone=redone,
             skipped=manifest.skipped,
             first_skipped=tuple(Skip(*skip) for skip in manifest.first_skipped),
             dropped=manifest.dropped,
-            seconds=time.monotonic() - tracker.start,
+            seconds=time.monotonic() - began,
             notes=(*notes, *log.notes, *left_out(sources, options, folder.path)),
         )
+
+
+def _check_arguments(
+    options: ReadOptions, numbers: Mapping[str, int | None], ray_address: str | None
+) -> None:
+    options.refuse_weights()
+    keep = options.kept_fields
+    if reserved := [name for name in keep if name in RESERVED]:
+        raise ValueError(
+            f"keep: the name {reserved[0]!r} is reserved for a column of every shard "
+            f"({', '.join(RESERVED)}): leave it out of --keep"
+        )
+    if len({*keep}) < len(keep):
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name}: wanted at least 1, got {number}")
+    if numbers["ray"] is None and ray_address is not None:
+        raise ValueError("ray_address needs ray, the number of actors")
+
+
+def _step(counts: Counts, seconds: float) -> str:
+    rate = counts.documents / seconds if seconds else 0.0
+    step = f"{plural(counts.documents, 'document')}, {rate:,.0f}/s"
+    if counts.tokens:
+        step += f", {counts.tokens_unknown / counts.tokens:.1%} of words unknown"
+    return step
 
 
 def _words_of(encoder: Encoder) -> str | None:
@@ -359,43 +349,7 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
         raise NotFound(f"{', '.join(files)}: no document in it")
 
 
-class _Tracker:
-    def __init__(self, to_do: int | None, progress: Callable[[Progress], None] | None) -> None:
-        self.counts = Counts()
-        self.start = time.monotonic()
-        self._to_do, self._progress = to_do, progress
-        self._first: tuple[float, int] | None = None  # elapsed seconds and bytes read
-
-    def add(self, log: ReadLog, counts: Counts) -> None:
-        self.counts += counts
-        if self._progress is None:
-            return
-        seconds, read = time.monotonic() - self.start, log.bytes
-        self._first = self._first or (seconds, read)
-        passed, passed_read = self._first
-        self._progress(Progress(self.counts, seconds, read, self._to_do, passed, passed_read))
-
-
 # ---- slabs
-
-
-@dataclass(frozen=True, slots=True)
-class Slab:
-    """Consecutive documents of one shard, encoded together.
-
-    ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
-    one chunk, and may contain invalid UTF-8. ``full``: whether the shard ends after this slab.
-    ``unknown``: the unknown words of the texts, and their counts, once they were looked up.
-    """
-
-    shard: int
-    table: pa.Table
-    full: bool
-    unknown: tuple[pa.ListArray, Counts] | None = None
-
-    @property
-    def texts(self) -> pa.StringArray:
-        return self.table.column(TEXT).chunk(0)
 
 
 def slabs_of(
@@ -449,7 +403,8 @@ def cut_slabs(
             rows += end - start
             size += int(ends[end]) - int(ends[start])
             is_full = rows == shard_rows or size >= SHARD_BYTES
-            yield Slab(shard, rest.slice(start, end - start).combine_chunks(), is_full)
+            documents = rest.slice(start, end - start).combine_chunks()
+            yield Slab(shard=shard, table=documents, full=is_full)
             if is_full:
                 shard, rows, size = shard + 1, 0, 0
             start = end
@@ -488,15 +443,6 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedSlab:
-    """The rows of a slab, with vectors, and the counts of its documents."""
-
-    shard: int
-    rows: Rows
-    full: bool
-
-
 class ShardMaker:
     """Encodes slabs and writes shards. ``threads``: number of slabs encoded in parallel."""
 
@@ -518,7 +464,7 @@ class ShardMaker:
         )
         with closed_after(encoded) as remaining:
             for first in remaining:
-                rows = _rows_of_shard(first, remaining, on_slab)
+                rows = _rest_of_shard(first, remaining, on_slab)
                 run = self._plan.fingerprint
                 yield write_shard(self._folder, first.shard, run, self._schema, rows)
 
@@ -526,57 +472,42 @@ class ShardMaker:
         words = self._encoder.words
         if words is None:
             return slab
-        unknown = unknown_words(words.look_up(slab.texts), self._encoder.max_tokens)
-        return replace(slab, unknown=unknown)
+        lookup = words.look_up(slab.table.column(TEXT).chunk(0))
+        unknown, counts = unknown_words(lookup, self._encoder.max_tokens)
+        return replace(slab, unknown=unknown, counts=counts)
 
-    def _encode(self, slab: Slab) -> EncodedSlab:
-        texts = slab.texts
-        try:
+    def _encode(self, slab: Slab) -> Slab:
+        texts, dtype, unknown = slab.table.column(TEXT).chunk(0), self._plan.dtype, slab.unknown
+        with naming_documents(slab.table.column(ID).chunk(0)):
             vectors = self._encoder.encode_batches(texts, self._plan.batch_size)
-        except (VocabtoolError, MemoryError):
-            raise
-        except Exception as error:  # a user's function may raise anything; say where
-            ids = slab.table.column(ID).chunk(0).view("binary")
-            first, last = (ids[at].as_py().decode("utf-8", REPLACE) for at in (0, -1))
-            what = f"the model raised {type(error).__name__}: {error}"
-            raise OperatorFailed(f"{first} to {last}", what) from error
-        words, counts = (None, Counts()) if slab.unknown is None else slab.unknown
-        table, replaced = self._table(slab.table, vectors, words)
-        lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
-        counts = replace(
-            counts,
-            documents=len(texts),
-            empty=len(texts) - int(np.count_nonzero(lengths)),
-            zero=sum(int(np.count_nonzero(~batch.any(axis=1))) for batch in vectors),
-            not_utf8=replaced,
-        )
-        return EncodedSlab(slab.shard, (table, counts), slab.full)
-
-    def _table(
-        self, documents: pa.Table, vectors: list[Vectors], unknown: pa.ListArray | None
-    ) -> tuple[pa.Table, int]:
-        replaced: NDArray[np.bool_] = np.zeros(documents.num_rows, np.bool_)
+        replaced: NDArray[np.bool_] = np.zeros(len(texts), np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         for field in self._schema:
             if field.name == VECTOR:
-                dtype = self._plan.dtype
                 columns.append(pa.chunked_array([vector_array(batch, dtype) for batch in vectors]))
             elif field.name == UNKNOWN and unknown is not None:
                 words, _ = as_utf8(unknown.values)
                 columns.append(pa.ListArray.from_arrays(unknown.offsets, words))
             else:
-                column, strange = as_utf8(documents.column(field.name).chunk(0))
+                column, strange = as_utf8(slab.table.column(field.name).chunk(0))
                 columns.append(column)
                 replaced |= strange
-        return pa.Table.from_arrays(columns, schema=self._schema), int(np.count_nonzero(replaced))
+        lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
+        counts = replace(
+            slab.counts,
+            documents=len(texts),
+            empty=len(texts) - int(np.count_nonzero(lengths)),
+            zero=sum(int(np.count_nonzero(~batch.any(axis=1))) for batch in vectors),
+            not_utf8=int(np.count_nonzero(replaced)),
+        )
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        return Slab(shard=slab.shard, table=table, full=slab.full, counts=counts)
 
 
-def _rows_of_shard(
-    first: EncodedSlab, others: Iterator[EncodedSlab], on_slab: OnSlab
-) -> Iterator[Rows]:
+def _rest_of_shard(first: Slab, others: Iterator[Slab], on_slab: OnSlab) -> Iterator[Slab]:
     for slab in chain([first], others):
-        yield slab.rows
-        on_slab(slab.rows[1])
+        yield slab
+        on_slab(slab.counts)
         if slab.full:  # the shard does not wait for a slab of the next one
             return
 
@@ -653,7 +584,7 @@ class Actor:
             if self._maker is None:  # in __init__, Ray would hide an error
                 self._maker = pickle.loads(self._pickled)()  # noqa: S301 - our parent wrote it
             slabs = Stream.of(pa.ipc.open_stream(bytes(row["slabs"][0]))).map(
-                lambda rows: Slab(number, pa.Table.from_batches([rows]), False)
+                lambda rows: Slab(shard=number, table=pa.Table.from_batches([rows]))
             )
             (shard,) = self._maker.write(slabs, lambda _: None)
             record = json.dumps(asdict(shard)).encode()

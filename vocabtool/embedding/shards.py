@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
-from itertools import chain
 from pathlib import Path
 from shutil import rmtree
 from typing import IO, Any, Final
@@ -45,8 +44,10 @@ from vocabtool.system.own_files import (
     lock_folder,
     sync_folder,
     telling_full_disk,
+    to_json,
     whole_file,
 )
+from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import is_utf8
 
 Vectors = NDArray[np.float32]
@@ -162,11 +163,8 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.to_json()).hexdigest()
-
-    def to_json(self) -> bytes:
-        """Return the content of ``_run.json``; equal plans give equal bytes."""
-        return encode_record(self, kind=PLAN, version=VERSION)
+        """A hash of the values of all fields, whatever the order of the fields."""
+        return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()
 
     def differences(self, now: Plan) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``."""
@@ -260,21 +258,57 @@ class Shard:
     counts: Counts
 
 
-Rows = tuple[pa.Table, Counts]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slab:
+    """Consecutive documents of one shard, encoded together.
+
+    - ``shard``: the number of the shard. ``full``: whether it ends after this slab.
+    - ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
+      one chunk, and may contain invalid UTF-8. Once encoded: the columns of the shard.
+    - ``unknown``: the unknown words of the texts, once they were looked up.
+    """
+
+    shard: int
+    table: pa.Table
+    full: bool = False
+    unknown: pa.ListArray | None = None
+    counts: Counts = Counts()
 
 
 def write_shard(
-    folder: Path, number: int, run: str, schema: pa.Schema, rows: Iterable[Rows]
+    folder: Path, number: int, run: str, schema: pa.Schema, slabs: Iterable[Slab]
 ) -> Shard:
-    """Write a shard from its rows. If an error occurs, the partial file is removed."""
-    name = NAME.format(number)
+    """Write a shard from its encoded slabs. If an error occurs, the partial file is removed."""
+    name, counts, flushed = NAME.format(number), Counts(), 0
+    lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
+    # Vectors hardly compress, text does.
+    compression = {lists.get(column, column): "ZSTD" for column in schema.names}
+    compression[lists[VECTOR]] = "NONE"
     # A random name: a worker that outlives its killed parent cannot damage a later run's file.
     # A leading dot: readers of the folder ignore the file, also after a kill.
     temporary = folder / f".{name}.{os.urandom(6).hex()}{PART}"
     try:
         # Arrow writes without the GIL, which encoding needs; Python flushes Arrow's file, or fails.
         with pa.OSFile(os.fsencode(temporary), "wb") as sink, temporary.open("rb+") as file:
-            counts = _write(sink, file, number, run, schema, rows)
+            with parquet.ParquetWriter(
+                sink,
+                schema,
+                compression=compression,
+                use_dictionary=[lists[UNKNOWN]],
+                write_statistics=False,
+                write_page_checksum=True,
+            ) as writer:
+                for group in in_batches(
+                    slabs, GROUP_ROWS, weight=lambda slab: slab.table.num_rows, most=GROUP_ROWS
+                ):
+                    rows = pa.concat_tables([slab.table for slab in group])
+                    writer.write_table(rows, row_group_size=rows.num_rows)
+                    counts = sum((slab.counts for slab in group), counts)
+                    if sink.tell() - flushed > SYNC_BYTES:
+                        flush(file)
+                        flushed = sink.tell()
+                facts = {"run": run, "shard": number, **asdict(counts)}
+                writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
             flush(file)
             size = os.fstat(file.fileno()).st_size
         temporary.replace(folder / name)
@@ -289,46 +323,6 @@ def write_shard(
 def flush(file: IO[bytes]) -> None:
     """Force the data of a file to disk (``fsync``)."""
     os.fsync(file.fileno())
-
-
-def _write(
-    sink: pa.NativeFile,
-    file: IO[bytes],
-    number: int,
-    run: str,
-    schema: pa.Schema,
-    rows: Iterable[Rows],
-) -> Counts:
-    """Write rows to ``sink``. ``sink`` and ``file`` are handles of the same file."""
-    counts, flushed = Counts(), 0
-    lists = {VECTOR: f"{VECTOR}.list.element", UNKNOWN: f"{UNKNOWN}.list.element"}
-    with parquet.ParquetWriter(
-        sink,
-        schema,
-        # Vectors hardly compress, text does.
-        compression={
-            lists.get(name, name): "NONE" if name == VECTOR else "ZSTD" for name in schema.names
-        },
-        use_dictionary=[lists[UNKNOWN]],
-        write_statistics=False,
-        write_page_checksum=True,
-    ) as writer:
-        waiting: list[Rows] = []
-        for slab in chain(rows, (None,)):
-            if slab is not None:
-                waiting.append(slab)
-            if not waiting or (slab and sum(len(table) for table, _ in waiting) < GROUP_ROWS):
-                continue
-            whole = pa.concat_tables([table for table, _ in waiting])
-            writer.write_table(whole, row_group_size=whole.num_rows)
-            counts = sum((slab_counts for _, slab_counts in waiting), counts)
-            waiting = []
-            if sink.tell() - flushed > SYNC_BYTES:
-                flush(file)
-                flushed = sink.tell()
-        facts = {"run": run, "shard": number, **asdict(counts)}
-        writer.add_key_value_metadata({KEY: json.dumps(facts).encode()})
-    return counts
 
 
 def read_shard(path: Path) -> Shard:
@@ -539,7 +533,7 @@ class Folder:
             (self.path / WEIGHTS).unlink(missing_ok=True)
         else:
             weights.write(self.path / WEIGHTS)
-        self._write(RUN, plan.to_json())
+        self._write(RUN, encode_record(plan, kind=PLAN, version=VERSION))
 
     def remove_unfinished(self) -> int:
         unfinished = [file for file in self.path.glob(f".shard-*{PART}") if file.is_file()]

@@ -22,7 +22,8 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +34,13 @@ import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
-from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
+from vocabtool.errors import (
+    InvalidFile,
+    OperatorFailed,
+    UnsupportedFormat,
+    VocabtoolError,
+    reading,
+)
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import read_settings
 from vocabtool.system.arguments import check_options
@@ -560,3 +567,16 @@ def read_prompts(folder: Path | None) -> Prompts:
             default = texts[name]
     document = (texts[name] for name in DOCUMENT_NAMES if name in texts)
     return Prompts(texts.get("query", default), next(document, default))
+
+
+@contextmanager
+def naming_documents(ids: pa.StringArray) -> Iterator[None]:
+    """Raise an error of a model as :class:`OperatorFailed` that names the first and last id."""
+    try:
+        yield
+    except (VocabtoolError, MemoryError):
+        raise
+    except Exception as error:  # a user's function may raise anything
+        first, last = (bytes(ids[at].as_buffer()).decode("utf-8", "replace") for at in (0, -1))
+        what = f"the model raised {type(error).__name__}: {error}"
+        raise OperatorFailed(f"{first} to {last}", what) from error

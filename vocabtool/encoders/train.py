@@ -14,7 +14,6 @@ Embeddings, TACL 3, 2015. Texts are read once and kept as numbers of words, 4 by
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,13 +29,13 @@ from vocabtool.documents.reading import ReadLog, Sources, batches, extent, names
 from vocabtool.encoders.encoder import unit_length
 from vocabtool.errors import VocabtoolError, no_documents, reading
 from vocabtool.formats.binary_vectors import RULES, may_state
+from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.rule import Rule, parse_rule
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import decode
 
 WORD: Final = re.compile(rb"[^\0]{1,100}")  # word2vec ignores longer ones; a .npz loses a NUL
-Progress = Callable[[str, float], None]
 MAX_TOKENS: Final = 1 << 29  # words of all texts
 BLOCK: Final = 1 << 18  # words whose pairs are counted at a time
 TOLERANCE: Final = 0.01  # of singular values; 0 takes three times as long for the same vectors

@@ -47,7 +47,8 @@ from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.store import IndexSnapshot, Progress
+    from vocabtool.index.store import IndexSnapshot
+    from vocabtool.system.messages import Progress
 
 Kind = Literal["title", "hard"]
 

@@ -17,11 +17,12 @@ from vocabtool.documents.batch import Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.documents import ID, TEXT
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search.hits import TYPES
 from vocabtool.search.settings import Calibration
 from vocabtool.search.store import ValueCount
+from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.ranking import Rows
 

@@ -49,10 +49,11 @@ from vocabtool.index.generation import (
 from vocabtool.index.model import OpenedModel
 from vocabtool.index.model_files import VectorCopy
 from vocabtool.index.raw_vectors import measure_recall
-from vocabtool.index.store import Progress, VerifyReport
+from vocabtool.index.store import VerifyReport
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
+from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import (
     LOCK,
     SERVER_LOCK,

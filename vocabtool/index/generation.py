@@ -42,7 +42,7 @@ from vocabtool.index.folder import (
 )
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
 from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
-from vocabtool.index.store import IndexSnapshot, Progress
+from vocabtool.index.store import IndexSnapshot
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.bm25 import Term
@@ -55,6 +55,7 @@ from vocabtool.search.store import (
     ValueCount,
     ValueCounts,
 )
+from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import checksum, compare, sync_folder
 from vocabtool.system.ranking import Mask, Rows
 

@@ -42,7 +42,7 @@ from vocabtool.index.folder import Configuration, Manifest, home, is_address
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot, Progress, VerifyReport
+from vocabtool.index.store import DocumentsChanged, IndexSnapshot, VerifyReport
 from vocabtool.index.writer import Writer
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
@@ -50,7 +50,7 @@ from vocabtool.search.query import understand
 from vocabtool.search.search import find_similar, search
 from vocabtool.search.settings import Calibration, Search, Searches, Settings
 from vocabtool.system.arguments import check_arguments, takes
-from vocabtool.system.messages import plural
+from vocabtool.system.messages import Progress, plural
 from vocabtool.tokenization.words import GivenWords
 
 if TYPE_CHECKING:

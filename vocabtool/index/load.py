@@ -9,13 +9,15 @@ import hashlib
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from glob import has_magic
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +45,7 @@ from vocabtool.documents.reading import (
 )
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
-from vocabtool.encoders.encoder import Vectors, same_for_documents
+from vocabtool.encoders.encoder import naming_documents, same_for_documents
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
@@ -59,7 +61,8 @@ from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.raw_vectors import as_stored, prepare
 from vocabtool.index.store import DocumentsChanged, IndexSnapshot
 from vocabtool.index.writer import Writer, check_choice
-from vocabtool.system.parallel import closed_after, parallel_map
+from vocabtool.system.messages import Progress
+from vocabtool.system.parallel import closed_after
 from vocabtool.system.ranking import Rows, are_among
 from vocabtool.tokenization.text_arrays import not_utf8
 from vocabtool.tokenization.token_limit import CountTokens, cut_note
@@ -155,14 +158,9 @@ class Part:
 
     sources: tuple[Sources, ...]
     options: ReadOptions
-    files: Mapping[str, tuple[str, int]]
+    files: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     is_stream: bool = False
     notes: tuple[str, ...] = ()
-    vectors: Given | None = None
-
-    @property
-    def numbers(self) -> set[int]:
-        return {number for _, number in self.files.values()}
 
     @property
     def shards(self) -> Path | None:
@@ -170,24 +168,21 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class EncodedBatch:
-    """Documents to add, with their vectors.
+class LoadBatch:
+    """Documents on their way from a FILE into the index.
 
+    - ``batch``: the documents; when they are encoded, only those to add, with their vectors.
     - ``source``: the number of the FILE of these documents.
-    - ``read``: number of documents read for this batch, including unchanged documents.
-    - ``cut``: three numbers: texts that are too long, tokens that the model does not read, and
-      texts whose number of tokens is estimated.
+    - ``counts``: what is counted of the documents that were read, by fields of :class:`LoadReport`.
+    - ``estimated``: how many texts are too long by an estimate of their tokens.
     - ``existing``: rows of the index that have the id of a document that was read.
     - ``same``: the rows among ``existing`` whose content is unchanged.
     """
 
     batch: Batch
-    vectors: Vectors
     source: int
-    read: int
-    encoded: int = 0
-    not_utf8: int = 0
-    cut: Sequence[int] = (0, 0, 0)
+    counts: Mapping[str, int]
+    estimated: int = 0
     existing: Rows = field(default_factory=lambda: NO_ROWS)
     same: Rows = field(default_factory=lambda: NO_ROWS)
 
@@ -206,7 +201,7 @@ class Loader:
         before: IndexSnapshot,
         writer: Writer,
         request: LoadRequest,
-        progress: Callable[[str, float], None] | None,
+        progress: Progress | None,
     ) -> None:
         if request.commit_rows < 1:
             raise ValueError(f"commit_rows must be at least 1, got {request.commit_rows}")
@@ -226,19 +221,18 @@ class Loader:
                 request.sources, known, outside, sync=request.sync, vectors=request.vectors
             )
         for part in self._parts:
-            if part.vectors is not None and (part.shards or part.options.vector_field):
+            if request.vectors is not None and (part.shards or part.options.vector_field):
                 there = "the vectors in a folder of embed" if part.shards else "--vector-field"
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
-        self._plan = _plan_of(self._parts, self._facts)
+        self._plan = _plan_of(self._parts, self._facts, request.vectors)
         self._compares = request.on_existing == "update"
         self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
         self._measure: CountTokens | None = None
-        self._start = self._read = 0
-        self._updated = self._unchanged = self._encoded = self._zero = self._not_utf8 = 0
-        self._cut = np.zeros(3, np.int64)  # as in EncodedBatch
+        self._start = 0
+        self._counts = Counter(read=0)  # by fields of LoadReport
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
@@ -250,16 +244,17 @@ class Loader:
         Raises :class:`FolderNotEmpty` if a different load is unfinished.
         """
         self._before.model.check_given()
-        last, request = self._writer.manifest.load, self._request
+        last, request, writer = self._writer.manifest.load, self._request, self._writer
         if last is not None and last.plan == self._plan:
             if last.finished and (last.synced or not request.sync):
                 return LoadReport(
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
-            self._start = self._read = last.documents if request.options is not None else 0
+            self._start = last.documents if request.options is not None else 0
+            self._counts["read"] = self._start
         elif last is not None and not last.finished and request.sources is not None:
             raise FolderNotEmpty(self._name, (HALF_DONE,))
-        self._writer.transaction.register_sources(self._sources)
+        writer.transaction.register_sources(self._sources)
         for part in self._parts:
             searched = part.options.searched_fields
             if part.shards is not None and searched:
@@ -270,56 +265,29 @@ class Loader:
                         f"{part.shards}: was embedded from the field {embedded}, "
                         f"not from {' and '.join(names)}"
                     )
-            self._writer.set_searched_fields(searched)
+            writer.set_searched_fields(searched)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
-        self._alone = last.alone if self._start and last else self._writer.rows == 0
+        self._alone = last.alone if self._start and last else writer.rows == 0
         if sum(len(part.sources) for part in self._parts) > 1:
             self._ids = SeenIds()
-        return self._load_rest()
-
-    def _load_rest(self) -> LoadReport:
-        began, writer = time.monotonic(), self._writer
-        before, committed = writer.rows, self._read
+        began, before, counts, estimated = time.monotonic(), writer.rows, self._counts, 0
         was_there = NO_ROWS
-        if self._request.sync:
+        if request.sync:
             was_there = writer.transaction.rows_of_sources(in_scope(self._sources, self._parts))
         for part in reversed(self._parts):  # the last document with an id counts: read it first
-            done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
-            if part.shards is not None:
-                done, size = self._read - self._start, len(Shards.open(part.shards))
-            with closed_after(self._encode(part)) as encoded:
-                for batch in encoded:
-                    self._add(batch, part)
-                    if self._read - committed >= self._request.commit_rows:
-                        writer.commit(self._load(finished=False), codes=False)
-                        committed = self._read
-                    if self._progress is not None:
-                        now = self._log.bytes if part.shards is None else self._read
-                        share = (now - done) / size if size else 0.0
-                        self._progress(f"{self._read:,} documents", share)
-        removed = self._remove(was_there) if self._request.sync else 0
+            estimated += self._load_part(part)
+        removed = self._remove(was_there) if request.sync else 0
         writer.commit(self._load(finished=True))
-        too_long, tokens_cut, estimated = self._cut.tolist()
-        notes = [
-            *self._notes,
-            *self._log.notes,
-            *(note for part in self._parts for note in part.notes),
-        ]
-        if too_long and (encoder := self._before.model.encoder) is not None:
-            most = encoder.max_tokens or 0
-            notes.append(cut_note(too_long, tokens_cut, most, estimated=estimated > 0))
+        notes = [*self._notes, *self._log.notes, *chain(*(part.notes for part in self._parts))]
+        if counts["too_long"] and (encoder := self._before.model.encoder) is not None:
+            cut = counts["too_long"], counts["tokens_cut"], encoder.max_tokens or 0
+            notes.append(cut_note(*cut, estimated=estimated > 0))
+        fields: dict[str, Any] = {**counts}
         return LoadReport(
-            read=self._read,
+            **fields,
             resumed=self._start,
-            added=writer.rows - before - self._updated,
-            updated=self._updated,
-            unchanged=self._unchanged,
+            added=writer.rows - before - counts["updated"],
             removed=removed,
-            encoded=self._encoded,
-            zero=self._zero,
-            not_utf8=self._not_utf8,
-            too_long=too_long,
-            tokens_cut=tokens_cut,
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
             dropped=self._log.repeated,
@@ -329,7 +297,41 @@ class Loader:
             notes=tuple(notes),
         )
 
-    def _add(self, encoded: EncodedBatch, part: Part) -> None:
+    def _load_part(self, part: Part) -> int:
+        """Read, encode and add documents; return how many lengths of texts were estimated."""
+        from vocabtool.streams.stream import Stream  # a search needs no streams
+
+        encoder, counts, given = self._before.model.encoder, self._counts, self._request.vectors
+        done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
+        threads = self._request.threads or (1 if encoder is None else encoder.threads)
+        shards = None
+        if part.shards is not None:
+            shards, threads = Shards.open(part.shards), 0  # there is little to do
+            done, size = counts["read"] - self._start, len(shards)
+        elif encoder is None and given is None and part.options.vector_field is None:
+            raise VocabtoolError(
+                f"{self._name}: contains your own vectors and has no encoder: pass the vectors of "
+                "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
+                "embed`), or the model that made the vectors (--model)"
+            )
+        elif encoder is not None and self._before.manifest.configuration.encoder is not None:
+            self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
+        read = Stream.from_generator(partial(self._read, part, shards))
+        committed, estimated = counts["read"], 0
+        with closed_after(read.map(self._encode, workers=threads)) as encoded:
+            for batch in encoded:
+                self._add(batch, part)
+                estimated += batch.estimated
+                if counts["read"] - committed >= self._request.commit_rows:
+                    self._writer.commit(self._load(finished=False), codes=False)
+                    committed = counts["read"]
+                if self._progress is not None:
+                    now = self._log.bytes if shards is None else counts["read"]
+                    share = (now - done) / size if size else 0.0
+                    self._progress(f"{counts['read']:,} documents", share)
+        return estimated
+
+    def _add(self, encoded: LoadBatch, part: Part) -> None:
         """Give documents to the writer, and count them."""
         writer = self._writer
         rows = writer.rows
@@ -337,7 +339,7 @@ class Loader:
             writer.set_searched_fields(PATH_FIRST)
         writer.add_batch(
             encoded.batch,
-            encoded.vectors,
+            encoded.batch.vectors,
             on_existing=self._request.on_existing,
             on_error=part.options.on_error,
             source=encoded.source,
@@ -345,13 +347,11 @@ class Loader:
         )
         writer.set_source(encoded.same, max(encoded.source, 0))
         self._seen.append(encoded.existing)
-        self._read += encoded.read
-        self._updated += len(encoded.existing) - len(encoded.same)
-        self._unchanged += encoded.read - (writer.rows - rows)
-        self._encoded += encoded.encoded
-        self._zero += int(np.count_nonzero(~encoded.vectors.any(axis=1)))
-        self._not_utf8 += encoded.not_utf8
-        self._cut += encoded.cut
+        self._counts.update(encoded.counts)
+        self._counts.update(
+            updated=len(encoded.existing) - len(encoded.same),
+            unchanged=encoded.counts["read"] - (writer.rows - rows),
+        )
 
     def _remove(self, rows: Rows) -> int:
         """Delete the documents that the files no longer contain; return how many.
@@ -386,80 +386,67 @@ class Loader:
         goes_on = finished or self._request.options is not None  # an update reads all again
         return Load(
             plan=self._plan,
-            documents=self._read if goes_on else 0,
+            documents=self._counts["read"] if goes_on else 0,
             finished=finished,
             alone=self._alone,
             synced=finished and self._request.sync,
         )
 
-    def _encode(self, part: Part) -> Iterator[EncodedBatch]:
-        if part.shards is not None:
-            return self._of_shards(Shards.open(part.shards), part)
-        encoder = self._before.model.encoder
-        if encoder is None and part.vectors is None and part.options.vector_field is None:
-            raise VocabtoolError(
-                f"{self._name}: contains your own vectors and has no encoder: pass the vectors of "
-                "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
-                "embed`), or the model that made the vectors (--model)"
-            )
-        if encoder is not None and self._before.manifest.configuration.encoder is not None:
-            self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
+    def _read(self, part: Part, shards: Shards | None) -> Iterator[LoadBatch]:
+        """Yield the documents that are not loaded yet, with the vectors that came with them.
 
-        def encode(read: tuple[Batch, int, int]) -> EncodedBatch:
-            batch, source, bad = read
-            if self._compares:
-                return self._compare(batch, batch.vectors, source, bad)
-            vectors, cut = batch.vectors, [0, 0, 0]
-            if vectors is None:
-                vectors, *cut = self._writer.encoder().encode_counting(batch.texts)
-            return EncodedBatch(
-                batch=batch,
-                vectors=vectors,
-                source=source,
-                read=len(batch),
-                encoded=len(batch) if batch.vectors is None else 0,
-                not_utf8=bad,
-                cut=cut,
-            )
-
-        threads = self._request.threads or (1 if encoder is None else encoder.threads)
-        return parallel_map(encode, self._read_batches(part), workers=threads)
-
-    def _read_batches(self, part: Part) -> Iterator[tuple[Batch, int, int]]:
-        """Yield (batch, number of its FILE argument, number of texts that are not UTF-8)."""
+        If they are compared with those of the index, only the first with each id is left.
+        """
+        files = part.files
+        if shards is not None:
+            number = next((number for _, number in files.values()), 0)
+            files = {str(shards.path): (str(shards.path), number)}
         for sources in reversed(part.sources):
-            batches_of_part = batches(
-                sources,
-                part.options,
-                log=self._log,
-                size=BATCH_BYTES,
-                rows=BATCH_ROWS,
-                start=self._start,
-                measure=self._measure,
-            )
-            with closed_after(batches_of_part), self._with_vectors(part) as with_vectors:
-                for batch in batches_of_part:
-                    name, source = part.files.get(batch.source, (batch.source, ENCODED))
-                    fields = PATH_FIRST if batch.path_first else part.options.fields
-                    named = of_file(batch.with_source(name), searched=fields)
+            if shards is not None:
+                read = self._read_shards(shards)
+            else:
+                read = batches(
+                    sources,
+                    part.options,
+                    log=self._log,
+                    size=BATCH_BYTES,
+                    rows=BATCH_ROWS,
+                    start=self._start,
+                    measure=self._measure,
+                )
+            with closed_after(read), self._with_vectors(part) as with_vectors:
+                for batch in read:
+                    name, source = files.get(batch.source, (batch.source, ENCODED))
+                    searched = PATH_FIRST if batch.path_first else part.options.fields
+                    named = of_file(batch.with_source(name), searched=searched)
                     for documents in with_vectors(named):
-                        bad = int(not_utf8(documents.texts))
-                        if bad and not self._has_not_utf8:
-                            self._has_not_utf8 = True
-                            what = "its text is not UTF-8; convert it, for example with iconv"
-                            self._notes.append(f"{name}: {what}")
                         is_given = documents.vectors is not None and source == ENCODED
-                        left = self._to_compare(documents, part)[0] if self._compares else documents
-                        yield left, 0 if is_given else source, bad
+                        yield self._without_repeated(documents, 0 if is_given else source, part)
+
+    def _without_repeated(self, batch: Batch, source: int, part: Part) -> LoadBatch:
+        bad = int(not_utf8(batch.texts))
+        if bad and not self._has_not_utf8:
+            self._has_not_utf8 = True
+            what = "its text is not UTF-8; convert it, for example with iconv"
+            self._notes.append(f"{batch.source}: {what}")
+        if self._compares:
+            batch = self._writer.of_kinds(batch, part.options.on_error)
+        if self._compares and self._ids is not None:
+            repeated = self._ids.add(batch.id_array(), "", batch.numbers)
+            self._log.repeated += len(repeated)
+            batch = batch.only(~np.isin(np.arange(len(batch)), repeated))
+        return LoadBatch(batch=batch, source=source, counts={"read": len(batch), "not_utf8": bad})
 
     @contextmanager
     def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
         """Yield a function that adds the user's vectors to a batch."""
-        if part.vectors is None:
-            yield lambda batch: iter([self._check_given(batch)])
+        given = self._request.vectors
+        if given is None:
+            is_checked = part.shards is not None  # by the fingerprint of its model
+            yield lambda batch: iter([batch if is_checked else self._check_given(batch)])
             return
         skipped = self._log.skipped.count
-        with open_vectors(part.vectors, self._path) as vectors:
+        with open_vectors(given, self._path) as vectors:
             if not vectors.has_ids and not part.is_stream and not self._start:
                 check_counts(vectors, part.sources, part.options, self._measure)
             matcher = Matcher(vectors, self._start)
@@ -494,7 +481,7 @@ class Loader:
             self._is_compared = agreement.documents > 0
         return batch
 
-    def _of_shards(self, shards: Shards, part: Part) -> Iterator[EncodedBatch]:
+    def _read_shards(self, shards: Shards) -> Iterator[Batch]:
         """Yield the documents of all shards that are not loaded yet."""
         configuration = self._writer.manifest.configuration
         if configuration.encoder not in (None, shards.plan.encoder):
@@ -510,80 +497,68 @@ class Loader:
             raise VocabtoolError(
                 f"{shards.path}: contains no texts (text=False), but keyword search needs them"
             )
-        left = self._start
-        source = next(iter(part.numbers), 0)
+        end = 0
         for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
-            out = min(left, len(whole))
-            left -= out
-            if out == len(whole):
-                continue
-            rows = whole.slice(out)
-            columns = {name: rows.column(name) for name in shards.plan.keep}
-            batch = Batch("", rows.column(TEXT), np.arange(len(rows)), rows.column(ID), columns)
-            batch = of_file(batch, lambda row: str(shards.path), part.options.fields)
-            vectors = vectors_of(rows)
-            if self._compares:
-                batch, new = self._to_compare(batch, part)
-                yield self._compare(batch, vectors[new], source, 0)
-            else:
-                yield EncodedBatch(batch=batch, vectors=vectors, source=source, read=len(batch))
-
-    def _to_compare(self, batch: Batch, part: Part) -> tuple[Batch, NDArray[np.bool_]]:
-        """Return the documents whose ids were not read before, and a mask that selects them."""
-        batch = self._writer.of_kinds(batch, part.options.on_error)
-        chosen = np.ones(len(batch), np.bool_)
-        if self._ids is not None:
-            chosen[self._ids.add(batch.id_array(), "", batch.numbers)] = False
-            self._log.repeated += int(np.count_nonzero(~chosen))
-        return batch.only(chosen), chosen
-
-    def _compare(
-        self, batch: Batch, vectors: Vectors | None, source: int, bad: int
-    ) -> EncodedBatch:
-        existing, is_same = find_unchanged(self._before, batch, vectors)
-        changed, cut, encoded = batch.only(~is_same), [0, 0, 0], 0
-        if vectors is not None:
-            of_changed = vectors[~is_same]
-        else:
-            twins = self._before.rows_of_texts(changed.texts.view(pa.binary()).to_pylist())
-            of_changed = np.empty(
-                (len(changed), self._before.manifest.configuration.dim), np.float32
-            )
-            try:
-                of_changed[twins >= 0] = self._before.take(twins[twins >= 0])
-            except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
-                twins[:] = -1
-            if encoded := int(np.count_nonzero(new := twins < 0)):
-                of_changed[new], *cut = self._writer.encoder().encode_counting(
-                    changed.only(new).texts
+            end += len(whole)
+            rows = whole.slice(max(len(whole) - (end - self._start), 0))
+            if len(rows):
+                yield Batch(
+                    source=str(shards.path),
+                    texts=rows.column(TEXT),
+                    numbers=np.arange(end - len(rows), end) + 1,
+                    ids=rows.column(ID),
+                    columns={name: rows.column(name) for name in shards.plan.keep},
+                    vectors=vectors_of(rows),
                 )
-        return EncodedBatch(
-            batch=changed,
-            vectors=of_changed,
-            source=source,
-            read=len(batch),
-            encoded=encoded,
-            not_utf8=bad,
-            cut=cut,
-            existing=existing[existing >= 0],
-            same=existing[is_same],
+
+    def _encode(self, read: LoadBatch) -> LoadBatch:
+        """Leave out the documents that have not changed; encode those without a vector."""
+        batch, existing, same, counts = read.batch, NO_ROWS, NO_ROWS, Counter(read.counts)
+        if self._compares:
+            rows, is_same = find_unchanged(self._before, batch)
+            existing, same, batch = rows[rows >= 0], rows[is_same], batch.only(~is_same)
+        vectors, estimated = batch.vectors, 0
+        if vectors is None:
+            vectors = np.empty((len(batch), self._before.manifest.configuration.dim), np.float32)
+            new, is_new = batch, np.ones(len(batch), np.bool_)
+            if self._compares:  # an equal text in the index has the vector already
+                twins = self._before.rows_of_texts(batch.texts.view(pa.binary()).to_pylist())
+                is_new = twins < 0
+                try:
+                    vectors[~is_new] = self._before.take(twins[~is_new])
+                except DocumentsChanged:  # a commit of this load has deleted some of them meanwhile
+                    is_new[:] = True
+                new = batch.only(is_new)
+            if len(new):
+                encoder = self._writer.encoder()
+                with naming_documents(new.id_array()):
+                    vectors[is_new], *cut = encoder.encode_counting(new.texts)
+                counts["too_long"], counts["tokens_cut"], estimated = cut
+            counts["encoded"] = len(new)
+        counts["zero"] = int(np.count_nonzero(~vectors.any(axis=1)))
+        return LoadBatch(
+            batch=replace(batch, vectors=vectors),
+            source=read.source,
+            counts=counts,
+            estimated=estimated,
+            existing=existing,
+            same=same,
         )
 
 
-def _plan_of(parts: Sequence[Part], facts: Sequence[Input]) -> str | None:
+def _plan_of(parts: Sequence[Part], facts: Sequence[Input], vectors: Given | None) -> str | None:
     """Return a hash that identifies a load, or ``None`` if it reads a stream."""
     if any(part.is_stream for part in parts):
         return None
     plan: list[object] = [asdict(fact) for fact in facts]
-    for part in parts:
-        plan.append(asdict(replace(part.options, on_error="raise")))
-        if isinstance(part.vectors, str | os.PathLike):
-            with reading(os.fspath(part.vectors)):
-                stat = Path(part.vectors).stat()
-            plan.append([os.fspath(part.vectors), stat.st_size, stat.st_mtime_ns])
-        elif part.vectors is not None:
-            plan.append(checksum_of(part.vectors))
-    return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+    plan += [asdict(replace(part.options, on_error="raise")) for part in parts]
+    if isinstance(vectors, str | os.PathLike):
+        with reading(os.fspath(vectors)):
+            stat = Path(vectors).stat()
+        plan.append([os.fspath(vectors), stat.st_size, stat.st_mtime_ns])
+    elif vectors is not None:
+        plan.append(checksum_of(vectors))
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
@@ -594,11 +569,9 @@ def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:
     )
 
 
-def find_unchanged(
-    before: IndexSnapshot, batch: Batch, vectors: Vectors | None
-) -> tuple[Rows, NDArray[np.bool_]]:
+def find_unchanged(before: IndexSnapshot, batch: Batch) -> tuple[Rows, NDArray[np.bool_]]:
     """Return, for each document, its row in ``before`` (or -1), and whether it is unchanged."""
-    kinds = before.manifest.fields
+    kinds, vectors = before.manifest.fields, batch.vectors
     ids: list[str] = batch.id_array().to_pylist()
     rows_by_id = before.fetch_stored(ids)
     columns: list[list[object]] = [batch.texts.to_pylist()]
@@ -640,7 +613,7 @@ def parts_of_names(
     files = files_outside(sources, index, options)
     if files is None or names is None or not can_be_read_again(files):
         read = sources if files is None else files
-        return [Part((read,), options, {}, is_stream=True, vectors=vectors)], (*known,)
+        return [Part((read,), options, is_stream=True)], (*known,)
     named = [Source.from_name(name, index, options) for name in names]
     all_known, numbers = _remember(known, named)
     labels: dict[str, tuple[str, int]] = {}
@@ -649,9 +622,9 @@ def parts_of_names(
         for file in inside:
             labels.setdefault(file, (file, numbers[source.path]))
     if shards_in(sources) is not None:
-        return [Part((sources,), options, labels, vectors=vectors)], all_known
+        return [Part((sources,), options, labels)], all_known
     notes = left_out(sources, options, index)
-    return [Part((files,), options, labels, notes=notes, vectors=vectors)], all_known
+    return [Part((files,), options, labels, notes=notes)], all_known
 
 
 def parts_of_index(
@@ -675,7 +648,7 @@ def parts_of_index(
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
             stream = sources if given_files is None else given_files
-            return [Part((stream,), options, {}, is_stream=True, vectors=vectors)], (*known,)
+            return [Part((stream,), options, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
         named = [Source.from_name(name, index, options) for name in names]
         chosen = [by_path.get(source.path, source) for source in named]
@@ -711,7 +684,7 @@ def parts_of_index(
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
         labels = {file: (file.removeprefix(start), numbers[source.path]) for file in files}
         if shards_in(name) is not None:
-            parts.append(Part((name,), source.options, labels, vectors=vectors))
+            parts.append(Part((name,), source.options, labels))
             continue
         notes = left_out(name, source.options, index)
         read: tuple[Sources, ...] = (files,)
@@ -721,13 +694,13 @@ def parts_of_index(
             labels, notes = {**last.files, **labels}, (*last.notes, *notes)
             is_apart = source.options.on_duplicate == "error" and vectors is None
             read = (*last.sources, files) if is_apart else ([*labels],)
-        parts.append(Part(read, source.options, labels, notes=notes, vectors=vectors))
+        parts.append(Part(read, source.options, labels, notes=notes))
     return parts, all_known
 
 
 def in_scope(known: Sequence[Source], parts: Sequence[Part]) -> list[int]:
     """Return the numbers of the FILEs whose documents a sync of ``parts`` may remove."""
-    numbers = {number for part in parts for number in part.numbers}
+    numbers = {number for part in parts for _, number in part.files.values()}
     read = {os.path.abspath(file) for part in parts for file in part.files}  # noqa: PTH100 - links stay
     folders = [Path(known[number - 1].path) for number in numbers]
     seen = []

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,8 +17,6 @@ from vocabtool.index.model import Agreement, Canaries, IndexModel
 from vocabtool.search import store
 from vocabtool.search.store import KnownWords, ValueCounts
 from vocabtool.system.ranking import Rows
-
-Progress = Callable[[str, float], None]
 
 
 class DocumentsChanged(VocabtoolError):

@@ -31,9 +31,8 @@ from vocabtool.index.documents import (
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.model import IndexModel, compare_canaries
 from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.store import Progress
 from vocabtool.search.settings import Calibration
-from vocabtool.system.messages import plural
+from vocabtool.system.messages import Progress, plural
 from vocabtool.system.ranking import Rows
 from vocabtool.vocabulary import decode
 

@@ -26,7 +26,7 @@ from vocabtool.system.messages import plural
 from vocabtool.system.own_files import to_json
 
 if TYPE_CHECKING:
-    from vocabtool.embedding.embed import EmbedReport, Progress
+    from vocabtool.embedding.embed import EmbedReport
     from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
     from vocabtool.evaluation.evaluate import Evaluation, HitRate, SelfCheck
     from vocabtool.index.contents import IndexStats
@@ -223,23 +223,6 @@ def _embed_facts(report: EmbedReport) -> Iterator[tuple[str, str]]:
     if counts.tokens:
         share = percent(counts.tokens_unknown / counts.tokens)
         yield "unknown", f"{counts.tokens_unknown:,} of {plural(counts.tokens, 'word')} ({share})"
-
-
-def progress_line(progress: Progress) -> str:
-    """Format progress: ``12,288 documents, 3,100/s, 2 min left, 4.1% of words unknown``."""
-    counts, left = progress.counts, progress.remaining
-    line = f"{plural(counts.documents, 'document')}, {progress.rate:,.0f}/s"
-    if left is not None:
-        minutes = round(left / 60)
-        if left < 60:
-            line += f", {left:.0f} s left"
-        elif minutes < 60:
-            line += f", {minutes} min left"
-        else:
-            line += f", {minutes // 60} h {minutes % 60:02} min left"
-    if counts.tokens:
-        line += f", {counts.tokens_unknown / counts.tokens:.1%} of words unknown"
-    return line
 
 
 def verify_report(folder: str, check: VerifyReport) -> Report:

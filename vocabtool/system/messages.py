@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
+
+Progress = Callable[[str, float], None]
+"""Is called with the name of a step, and its completed share: 0 to 1; 0 if unknown."""
 
 
 def tell(message: str) -> None:

@@ -35,10 +35,10 @@ from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
 from vocabtool.index.postgres.snapshot import canaries_of
-from vocabtool.index.store import Progress
 from vocabtool.index.vector_codes import EASIER, CodeFacts
 from vocabtool.keywords.bm25 import Field, stored_length
 from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
+from vocabtool.system.messages import Progress
 from vocabtool.system.ranking import Rows
 
 BUFFER_BYTES: Final = 256 << 20  # of documents that wait for the commit; more are written before
