@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -163,6 +164,14 @@ def test_changed_files_are_named(corpus: Path, out: Path) -> None:
     with pytest.raises(FolderNotEmpty, match=r"had .* bytes, now has"):
         vocabtool.embed(corpus, encode, out)
     assert files_of(out) == before
+
+
+def test_the_order_of_the_fields_of_a_plan_does_not_matter(corpus: Path, out: Path) -> None:
+    """Its fingerprint is a hash of the sorted record, as anybody can compute it from the file."""
+    vocabtool.embed(corpus, encode, out)
+    plan = json.loads((out / "_run.json").read_text())["record"]
+    wanted = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    assert json.loads((out / "_manifest.json").read_text())["record"]["run"] == wanted
 
 
 def test_a_stream_cannot_be_gone_on_with(out: Path, tmp_path: Path) -> None:

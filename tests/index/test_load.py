@@ -76,7 +76,8 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
     index = Index.create(tmp_path / "index", noting, exact_below=2000)
     load: dict[str, Any] = {"id_field": "id", "keep": ["n"], "commit_rows": 1, "threads": threads}
     fails_at.append(all_texts[3500])
-    with pytest.raises(OperatorFailed, match="failed at document 3500"):
+    named = r"^d\d+ to d\d+: the model raised RuntimeError: failed at document 3500"
+    with pytest.raises(OperatorFailed, match=named):
         index.load(tmp_path / "x.jsonl", **load)
     stopped = Index.open(tmp_path / "index")
     held = len(stopped)

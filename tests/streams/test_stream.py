@@ -313,7 +313,7 @@ def test_an_indexable_is_read_in_parallel() -> None:
         assert sorted(source.read) == [4, 5]
 
 
-def test_ids_stay_with_the_elements() -> None:
+def test_ids_stay_with_the_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mapping keeps its id; unnamed sources that are read together get numbers."""
     items: list[dict[str, object]] = [{"id": "a", "text": "x"}, {"id": 7, "text": "y"}]
     assert [document.id for document in stream(iter(items))] == ["a", "7"]
@@ -328,6 +328,13 @@ def test_ids_stay_with_the_elements() -> None:
     assert len(set(ids)) == len(ids) == 18
     own = [stream(iter(items)).map(lambda document: document.id) for _ in range(2)]
     assert list(interleave(own, 2)) == ["a", "a", "7", "7"]
+    (tmp_path / "texts").write_text("x\n")  # a file with the name of unnamed sources keeps its ids
+    monkeypatch.chdir(tmp_path)
+    file = stream("texts").filter(bool)
+    turns = interleave([stream(iter("ab")), file], 2)
+    for together in (turns, mix([stream(iter("ab")), file], "equal", seed=1)):
+        ids_of = {document.text: document.id for document in together}
+        assert ids_of == {"a": "texts:1", "b": "texts:2", "x": "texts:1"}
 
 
 def test_repr_shows_stages() -> None:

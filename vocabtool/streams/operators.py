@@ -251,15 +251,13 @@ def random_of(seed: int, number: int) -> Random:
 UNNAMED: Final = re.compile(rf"{ITERABLE}([\d.]*)(?=:\d)")  # the start of an id that is a location
 
 
-def number_streams(streams: Start[Iterable[T]], first: int) -> Iterator[Iterator[T]]:
-    with closed_after(streams(first)) as remaining:
-        for number, stream in enumerate(remaining, first + 1):
-            yield number_ids(partial(items, stream), number, 0)
-
-
-def number_ids(source: Start[T], number: int, first: int) -> Iterator[T]:
-    """Yield the elements of a stream, with its number in ids that are locations."""
-    with closed_after(source(first)) as remaining:
+def number_ids(stream: tuple[int, Iterable[T]]) -> Iterator[T]:
+    """Yield the elements of a stream, with the stream's number in ids of unnamed sources."""
+    number, source = stream
+    if getattr(source, "has_names", False):  # a file that is called `texts` keeps its name
+        yield from source
+        return
+    with closed_after(items(source, 0)) as remaining:
         for element in remaining:
             if isinstance(element, Document) and (unnamed := UNNAMED.match(element.id)):
                 name = str(number) if number > 1 else ""
@@ -275,8 +273,8 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
     """See :func:`vocabtool.interleave`."""
     turns: deque[Iterator[T] | None] = deque()  # None: that stream has ended
     try:
-        with closed_after(streams(0)) as remaining:
-            unopened = map(iter, remaining)
+        with closed_after(number_elements(streams, 0)) as numbered:
+            unopened = map(number_ids, numbered)
             while len(turns) < length and (stream := next(unopened, None)) is not None:
                 turns.append(stream)
                 yield from _turn(turns, stream, block)
@@ -302,7 +300,7 @@ def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> 
 
 
 def draw(
-    sources: Sequence[Start[T]], shares: Callable[[], Sequence[tuple[float, float]]], seed: int
+    sources: Sequence[Iterable[T]], shares: Callable[[], Sequence[tuple[float, float]]], seed: int
 ) -> Iterator[T]:
     """Mix streams: draw a stream at random, yield its next element, and repeat.
 
@@ -311,7 +309,8 @@ def draw(
     """
     random = random_of(seed, 0)
     with ExitStack() as stack:
-        streams = [stack.enter_context(closed_after(source(0))) for source in sources]
+        numbered = map(number_ids, enumerate(sources, 1))
+        streams = [stack.enter_context(closed_after(stream)) for stream in numbered]
         left = [[amount, least] for amount, least in shares()]
         live = list(range(len(streams)))
         while live:

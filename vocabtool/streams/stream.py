@@ -85,12 +85,14 @@ class Stream(Generic[T]):
     ``size``: a function that returns the size, as far as it is known without reading all elements.
     ``documents``: the sources, if the elements are exactly the documents of these sources.
     ``stages``: the source and the operators as text, one line each.
+    ``has_names``: whether all documents are from files, so that their ids name a file.
     """
 
     start: Start[T]
     size: Sized = Size
     documents: DocumentSource | None = None
     stages: tuple[str, ...] = ()
+    has_names: bool = False
 
     def __repr__(self) -> str:
         """Return one line for the source and one for each operator, without any element."""
@@ -168,7 +170,7 @@ class Stream(Generic[T]):
         return replace(items, stages=(_stage("Stream.from_indexable", sequence, workers=workers),))
 
     def _then(self, stage: str, start: Start[R], size: Sized = Size) -> Stream[R]:
-        return Stream(start, size, stages=(*self.stages, stage))
+        return Stream(start, size, None, (*self.stages, stage), self.has_names)
 
     def __iter__(self) -> Iterator[T]:
         return self.start(0)
@@ -449,10 +451,11 @@ def stream(
     )
     options.refuse_weights()
     source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
-    stages = (_stage("stream", sources),)
-    if all(is_repeatable(item) for _, item in each_source(sources)):
-        return Stream(source, source.size, source, stages)
-    return Stream(Once(source), stages=stages)
+    stages, inputs = (_stage("stream", sources),), [item for _, item in each_source(sources)]
+    has_names = all(isinstance(item, str) for item in inputs)
+    if all(map(is_repeatable, inputs)):
+        return Stream(source, source.size, source, stages, has_names)
+    return Stream(Once(source), stages=stages, has_names=has_names)
 
 
 def interleave(
@@ -470,8 +473,7 @@ def interleave(
     """
     _check("cycle_length", cycle_length, 1)
     _check("block_length", block_length, 1)
-    start = partial(operators.number_streams, Stream.of(streams).start)
-    turns = partial(operators.interleave, start, cycle_length, block_length)
+    turns = partial(operators.interleave, Stream.of(streams).start, cycle_length, block_length)
     stage = _stage("interleave", streams, cycle_length, block_length)
     return Stream(operators.from_start(turns), stages=(stage,))
 
@@ -512,10 +514,7 @@ def mix(
         if len(numbers) != len(mixed) or not all(0 < weight < float("inf") for weight in numbers):
             raise ValueError(f"weights: wanted {len(mixed)} positive numbers, got {numbers}")
     sized = tuple(item.size for item in mixed)
-    starts = tuple(
-        partial(operators.number_ids, item.start, number) for number, item in enumerate(mixed, 1)
-    )
-    drawn = partial(operators.draw, starts, partial(_shares, sized, numbers), seed)
+    drawn = partial(operators.draw, mixed, partial(_shares, sized, numbers), seed)
     stages = (_stage("mix", streams, seed=seed),)
     return Stream(operators.from_start(drawn), partial(operators.all_of, sized), stages=stages)
 
