@@ -233,12 +233,8 @@ def test_what_is_told() -> None:
         VocabtoolError, match="a worker process ended before it finished its work: it was killed"
     ):
         list(results)
-    with pytest.raises(ValueError, match="workers must be at least 1, got 0"):
-        parallel_map(abs, [], workers=0)
-    with pytest.raises(ValueError, match="items to prefetch must be at least 1, got 0"):
-        prefetch([], 0)
     with pytest.raises(ValueError, match="batch size must be at least 1, got 0"):
-        in_batches([], 0)
+        next(in_batches([1], 0))
     with pytest.raises(ValueError, match="a function at the top level of a module, or kind="):
         list(parallel_map(lambda number: number, [1], workers=1, kind="processes"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import documents, extent, total
 from vocabtool.documents.tables import row_counts
 from vocabtool.errors import OperatorFailed, VocabtoolError, reading
-from vocabtool.system.parallel import Workers, close, closed_after, in_batches, parallel_map
+from vocabtool.system.parallel import Workers, closed_after, in_batches, parallel_map
 from vocabtool.system.parallel import prefetch as read_ahead
 
 T = TypeVar("T")
@@ -251,7 +251,7 @@ def random_of(seed: int, number: int) -> Random:
 UNNAMED: Final = re.compile(rf"{ITERABLE}([\d.]*)(?=:\d)")  # the start of an id that is a location
 
 
-def number_ids(stream: tuple[int, Iterable[T]]) -> Iterator[T]:
+def number_ids(stream: tuple[int, Iterable[T]]) -> Generator[T, None, None]:
     """Yield the elements of a stream, with the stream's number in ids of unnamed sources."""
     number, source = stream
     if getattr(source, "has_names", False):  # a file that is called `texts` keeps its name
@@ -271,7 +271,7 @@ def number_ids(stream: tuple[int, Iterable[T]]) -> Iterator[T]:
 
 def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator[T]:
     """See :func:`vocabtool.interleave`."""
-    turns: deque[Iterator[T] | None] = deque()  # None: that stream has ended
+    turns: deque[Generator[T, None, None] | None] = deque()  # None: that stream has ended
     try:
         with closed_after(number_elements(streams, 0)) as numbered:
             unopened = map(number_ids, numbered)
@@ -286,10 +286,10 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
     finally:
         for stream in turns:
             if stream is not None:
-                close(stream)
+                stream.close()
 
 
-def _turn(turns: deque[Iterator[T] | None], stream: Iterator[T], block: int) -> Iterator[T]:
+def _turn(turns: deque[Any], stream: Iterator[T], block: int) -> Iterator[T]:
     for _ in range(block):
         for item in stream:
             yield item

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import islice
 from math import inf
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread, current_thread
@@ -58,9 +57,38 @@ def parallel_map(
     Closing the iterator waits for running calls, cancels waiting calls, and closes ``items`` if it
     is a generator. Raises :class:`VocabtoolError` if a process is killed.
     """
-    if workers < 1:
-        raise ValueError(f"the number of workers must be at least 1, got {workers}")
-    return _run_in_pool(fn, items, workers, ordered, kind)
+    waiting: deque[Future[R]] = deque()
+    finished: SimpleQueue[Future[R]] = SimpleQueue()
+    at_work = 0
+    with closed_after(items) as remaining:
+        source, work = _UntilFailure(remaining), fn
+        pool: Executor
+        if kind == "threads":
+            pool = ThreadPoolExecutor(workers)
+        else:
+            pool, work = _processes(fn, workers), _in_process
+        try:
+            for item in source:
+                try:
+                    future = pool.submit(work, item)
+                except BrokenProcessPool as error:  # yield the finished results first
+                    future = Future()
+                    future.set_exception(error)
+                if ordered:
+                    waiting.append(future)
+                else:
+                    future.add_done_callback(finished.put)
+                at_work += 1
+                if at_work == 2 * workers:
+                    yield (waiting.popleft() if ordered else finished.get()).result()
+                    at_work -= 1
+            for _ in range(at_work):
+                yield (waiting.popleft() if ordered else finished.get()).result()
+        except BrokenProcessPool as error:
+            raise VocabtoolError(KILLED) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+        source.fail()
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
@@ -71,9 +99,23 @@ def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
     An error of ``items`` is raised after the items before it. Closing the iterator waits for the
     item that is being read, and closes ``items`` if it is a generator.
     """
-    if count < 1:
-        raise ValueError(f"the number of items to prefetch must be at least 1, got {count}")
-    return _read_ahead(items, count)
+    read: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+    room, stop = Semaphore(count), Event()
+    thread = Thread(target=_read, args=(items, read, room, stop), daemon=True)
+    thread.start()
+    try:
+        item, error = read.get()
+        while error is None:
+            room.release()
+            yield item
+            item, error = read.get()
+    finally:
+        stop.set()
+        room.release()
+        if thread is not current_thread():  # garbage collection may run this in that thread
+            thread.join()
+    if not isinstance(error, StopIteration):
+        raise error
 
 
 def in_batches(
@@ -85,7 +127,18 @@ def in_batches(
     """
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
-    return _batches(items, size, weight, most)
+    with closed_after(items) as remaining:
+        source = _UntilFailure(remaining)
+        batch, total = [], 0
+        for item in source:
+            batch.append(item)
+            total += weight(item) if weight else 0
+            if len(batch) == size or total >= most:
+                yield batch
+                batch, total = [], 0
+        if batch:
+            yield batch
+        source.fail()
 
 
 @contextlib.contextmanager
@@ -98,12 +151,8 @@ def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
     try:
         yield iterator
     finally:
-        close(iterator)
-
-
-def close(iterator: Iterator[T]) -> None:
-    if isinstance(iterator, Generator):
-        iterator.close()
+        if isinstance(iterator, Generator):
+            iterator.close()
 
 
 class _UntilFailure(Iterator[T]):
@@ -130,42 +179,7 @@ class _UntilFailure(Iterator[T]):
             raise failure
 
 
-def _run_in_pool(
-    fn: Callable[[T], R], items: Iterable[T], workers: int, ordered: bool, kind: Workers
-) -> Iterator[R]:
-    waiting: deque[Future[R]] = deque()
-    finished: SimpleQueue[Future[R]] = SimpleQueue()
-    at_work = 0
-    with closed_after(items) as remaining:
-        source = _UntilFailure(remaining)
-        pool, work = _pool(fn, workers, kind)
-        try:
-            for item in source:
-                try:
-                    future = pool.submit(work, item)
-                except BrokenProcessPool as error:  # yield the finished results first
-                    future = Future()
-                    future.set_exception(error)
-                if ordered:
-                    waiting.append(future)
-                else:
-                    future.add_done_callback(finished.put)
-                at_work += 1
-                if at_work == 2 * workers:
-                    yield (waiting.popleft() if ordered else finished.get()).result()
-                    at_work -= 1
-            for _ in range(at_work):
-                yield (waiting.popleft() if ordered else finished.get()).result()
-        except BrokenProcessPool as error:
-            raise VocabtoolError(KILLED) from error
-        finally:
-            pool.shutdown(cancel_futures=True)
-        source.fail()
-
-
-def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, Callable[[T], R]]:
-    if kind == "threads":
-        return ThreadPoolExecutor(workers), fn
+def _processes(fn: Callable[..., Any], workers: int) -> Executor:
     try:
         sent = pickle.dumps(fn)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -174,7 +188,7 @@ def _pool(fn: Callable[[T], R], workers: int, kind: Workers) -> tuple[Executor, 
             "level of a module, or kind='threads'"
         ) from error
     context = multiprocessing.get_context("spawn")  # fork would copy locks that threads hold
-    return ProcessPoolExecutor(workers, context, _start_process, (sent,)), _in_process
+    return ProcessPoolExecutor(workers, context, _start_process, (sent,))
 
 
 # In a worker process: its function, pickled, and unpickled by the first call.
@@ -202,26 +216,6 @@ def _in_process(item: Any) -> Any:
     return _functions[0](item)
 
 
-def _read_ahead(items: Iterable[T], count: int) -> Iterator[T]:
-    read: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-    room, stop = Semaphore(count), Event()
-    thread = Thread(target=_read, args=(items, read, room, stop), daemon=True)
-    thread.start()
-    try:
-        item, error = read.get()
-        while error is None:
-            room.release()
-            yield item
-            item, error = read.get()
-    finally:
-        stop.set()
-        room.release()
-        if thread is not current_thread():  # garbage collection may run this in that thread
-            thread.join()
-    if not isinstance(error, StopIteration):
-        raise error
-
-
 def _read(items: Iterable[T], read: SimpleQueue[Any], room: Semaphore, stop: Event) -> None:
     """Put the items into the queue ``read`` until ``stop`` is set."""
     # Not a closure, which would keep the consuming iterator alive.
@@ -231,24 +225,3 @@ def _read(items: Iterable[T], read: SimpleQueue[Any], room: Semaphore, stop: Eve
                 read.put((next(remaining), None))
     except BaseException as error:  # noqa: BLE001 - raised again in the thread that consumes
         read.put((None, error))
-
-
-def _batches(
-    items: Iterable[T], size: int, weight: Callable[[T], int] | None, most: float
-) -> Iterator[list[T]]:
-    with closed_after(items) as remaining:
-        source = _UntilFailure(remaining)
-        if weight is None:
-            while batch := list(islice(source, size)):
-                yield batch
-        else:
-            batch, total = [], 0
-            for item in source:
-                batch.append(item)
-                total += weight(item)
-                if len(batch) == size or total >= most:
-                    yield batch
-                    batch, total = [], 0
-            if batch:
-                yield batch
-        source.fail()
