@@ -222,7 +222,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows behind bad ones keep their numbers; a quote left open is no matter of memory."""
-    monkeypatch.setattr("vocabtool.documents.row_files.MAX_ROW_BYTES", 64)
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_ROW_BYTES", 64)
     bad = {5, 6, 40, 41, 300, 998, 999, 1000}
     kept = [row for row in range(2, 1001) if row not in bad]
     data = b"id,text\n" + b"".join(
@@ -233,7 +233,7 @@ def test_bad_csv_rows_are_skipped_over_many_blocks(
     assert found == [(row, b"text %d" % row) for row in kept]
     places = [f"{name}:{row}" for row in sorted(bad)]
     assert (skipped.count, [skip.place for skip in skipped.first]) == (8, places)
-    monkeypatch.setattr("vocabtool.documents.row_files.MAX_ROW_BYTES", 1000)
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_ROW_BYTES", 1000)
     name = write(tmp_path / "corpus.csv", b'text\na\n"' + b"b\n" * 2000)
     told = r"corpus\.csv:3: .*1,000 bytes.*quote"
     with pytest.raises(InvalidFile, match=told):

@@ -66,8 +66,8 @@ __all__ = [
 READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "lines": row_files.read_lines,
     "jsonl": row_files.read_jsonl,
-    "csv": partial(row_files.read_csv, delimiter=","),
-    "tsv": partial(row_files.read_csv, delimiter="\t"),
+    "csv": partial(tables.read_csv, delimiter=","),
+    "tsv": partial(tables.read_csv, delimiter="\t"),
     "parquet": tables.read_parquet,
     "arrow": tables.read_arrow,
     "tfrecord": row_files.read_tfrecord,

@@ -1,4 +1,4 @@
-r"""Read files of rows: text lines, JSON lines, JSON arrays, CSV, TSV and TFRecord.
+r"""Read files of rows: text lines, JSON lines, JSON arrays and TFRecord.
 
 Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
 text. An empty line is a document. A byte order mark at the start of the file is left out.
@@ -6,9 +6,6 @@ text. An empty line is a document. A byte order mark at the start of the file is
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
 lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes three bytes of
 invalid UTF-8. If a key is repeated, its last value is used.
-
-CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count
-records, from 1 for the header; empty lines are not counted.
 
 TFRecord: each record is a ``tf.Example``, read without TensorFlow. A record is the length of its
 data (uint64, little-endian), a checksum of these eight bytes, the data, and a checksum of the data.
@@ -18,13 +15,9 @@ Messages: ``tensorflow/core/example/example.proto`` and ``feature.proto``.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from struct import unpack, unpack_from
 from typing import Any, Final
 
@@ -33,8 +26,6 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
-from pyarrow import csv as arrow_csv
 
 from vocabtool.documents.batch import (
     MAX_PARTS,
@@ -46,19 +37,14 @@ from vocabtool.documents.batch import (
     check_parts,
     gather,
     in_size,
-    join_texts,
     joined_text,
     null_columns,
     numbers_of,
     row_of,
     strings,
-    text_column,
-    text_columns,
 )
 from vocabtool.documents.files import (
-    ArrowStream,
     Readable,
-    arrow_errors,
     read_up_to,
     refuse_utf16,
 )
@@ -231,175 +217,6 @@ def _parse(line: bytes) -> object:
 DECODER: Final = json.JSONDecoder(
     parse_int=lambda digits: int(digits) if len(digits) <= MAX_INTEGER_DIGITS else float(digits)
 )
-
-
-# ---- CSV and TSV
-
-MAX_HEADER_BYTES: Final = 1 << 19  # half a million columns need 320 MB of memory
-MAX_ROW_BYTES: Final = 8 << 20  # block size of Arrow; a row must fit in a block
-ROWS: Final = 1 << 16  # rows of a block in a batch
-PART_OF_TEXT: Final = "if its quotes are part of the text, use --no-quotes (quotes=False)"
-OPEN: Final = f"a quote is never closed: the rest of the file would be one row; {PART_OF_TEXT}"
-
-
-def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
-    """Read each row as a document. A row that is too long always raises :class:`InvalidFile`.
-
-    TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
-    """
-    head = read_up_to(file, MAX_HEADER_BYTES)
-    is_full = len(head) == MAX_HEADER_BYTES
-    refuse_utf16(head)
-    head = head.removeprefix(BOM).lstrip(b"\r\n")
-    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
-    try:
-        quoting: Any = csv.QUOTE_MINIMAL if _has_quotes(delimiter, request) else csv.QUOTE_NONE
-        reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
-        row = next(reader, None)
-    except csv.Error as error:
-        raise InvalidFile(f"invalid header row: {error}") from error
-    if row is None:
-        raise InvalidFile("the file is empty (expected a header row)")
-    if is_full and lines.tell() == len(head):
-        raise InvalidFile(f"a header row of {MAX_HEADER_BYTES:,} bytes or more, or an open quote")
-    names, rest = [decode(name.encode("latin-1")) for name in row], head[lines.tell() :]
-    rows = _Rows(names, delimiter, request)
-    rest = rest or file.read(request.size)
-    if rest.strip(b"\r\n") or (rest := file.read(request.size)):
-        # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
-        with closing(ArrowStream(b"\n" + rest, file, rows.appended)) as stream:
-            yield from rows.batches(stream)
-
-
-def _has_quotes(delimiter: str, request: Request) -> bool:
-    return delimiter != "\t" and request.options.quotes
-
-
-class _Rows:
-    """Reads the rows after the header of a CSV file, with Arrow.
-
-    After the end of the file, Arrow gets one more row, of random values. If Arrow does not return
-    this row, a quote was never closed.
-    """
-
-    def __init__(self, names: list[str], delimiter: str, request: Request) -> None:
-        options = request.options
-        try:
-            texts = text_columns(names, options)
-            ids = None if options.id_field is None else text_column(names, options.id_field)
-            kept = [name for name in options.kept_fields if name in names]
-            self.kept = {name: text_column(names, name) for name in kept}
-        except BadRow as bad:
-            raise InvalidFile(str(bad)) from bad
-        self.names, self.texts, self.ids = names, texts, ids
-        self.delimiter, self.request = delimiter, request
-        self.has_quotes = _has_quotes(delimiter, request)
-        self.end = os.urandom(16).hex().encode()
-        self.appended = b"\n" + delimiter.encode().join([self.end] * len(names)) + b"\n"
-        # Arrow reads ahead, so these rows may come after the rows that it has returned.
-        self.uneven: list[tuple[int, str]] = []
-
-    def batches(self, stream: ArrowStream) -> Iterator[Batch]:
-        request, following = self.request, 2
-        left_out: list[int] = []
-        try:
-            for rows, is_open in self._without_appended_row(self._parts(stream)):
-                left_out += self._refuse_uneven()
-                if rows.num_rows:
-                    count = rows.num_rows + len(left_out)
-                    numbers = np.arange(following, following + count, dtype=np.int64)
-                    numbers = numbers[~np.isin(numbers, left_out)][: rows.num_rows]
-                    following = int(numbers[-1]) + 1
-                    if is_open and max(left_out, default=0) < following:  # else in an uneven row
-                        request.refuse(following - 1, OPEN)
-                        numbers = numbers[:-1]
-                    left_out = [number for number in left_out if number >= following]
-                    batch = self._batch(rows.slice(0, len(numbers)), numbers)
-                    yield from in_size(batch, request.size)
-        except InvalidFile as error:  # Arrow raised it, in a row after those it returned
-            error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
-            raise
-        self._refuse_uneven()
-
-    def _parts(self, stream: ArrowStream) -> Iterator[pa.RecordBatch]:
-        places = {*self.texts, *([] if self.ids is None else [self.ids]), *self.kept.values()}
-        every = range(len(self.names))
-        wanted = [str(place) for place in (every if self.request.whole else sorted(places))]
-
-        def skip(row: Any) -> str:
-            reason = f"expected {row.expected_columns} values, got {row.actual_columns}"
-            self.uneven.append((row.number + 1, reason))  # + 1 for the header
-            return "skip"
-
-        what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
-        with arrow_errors(what):
-            blocks = arrow_csv.open_csv(
-                pa.PythonFile(stream, "r"),
-                arrow_csv.ReadOptions(
-                    use_threads=False,
-                    block_size=MAX_ROW_BYTES,
-                    # Names may be repeated or not UTF-8, so Arrow gets numbers.
-                    column_names=[str(place) for place in every],
-                ),
-                arrow_csv.ParseOptions(
-                    delimiter=self.delimiter,
-                    quote_char='"' if self.has_quotes else False,
-                    newlines_in_values=self.has_quotes,
-                    invalid_row_handler=skip,
-                ),
-                arrow_csv.ConvertOptions(
-                    include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
-                ),
-            )
-            for block in blocks:
-                yield from (block.slice(at, ROWS) for at in range(0, block.num_rows, ROWS))
-
-    def _without_appended_row(
-        self, parts: Iterator[pa.RecordBatch]
-    ) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Yield each part, and whether its last row has an unclosed quote."""
-        before = None
-        try:
-            for chunk in parts:
-                if before is not None:
-                    yield before, False
-                before = chunk
-        except InvalidFile:
-            if before is not None:
-                yield before, False
-            raise
-        if before is not None:
-            is_open = before.column(str(self.texts[0]))[-1].as_py() != self.end
-            yield (before if is_open else before.slice(0, before.num_rows - 1)), is_open
-
-    def _refuse_uneven(self) -> list[int]:
-        uneven, self.uneven = self.uneven, []
-        for number, reason in uneven:
-            self.request.refuse(number, reason)
-        return [number for number, _ in uneven]
-
-    def _batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64]) -> Batch:
-        def column(place: int) -> pa.StringArray:
-            return rows.column(str(place)).view(pa.string())
-
-        columns = null_columns(self.request, rows.num_rows)
-        columns |= {name: column(place) for name, place in self.kept.items()}
-        ids = None if self.ids is None else column(self.ids)
-        fields: list[dict[str, object]] | None = None
-        if self.request.whole:
-            fields = [{} for _ in range(rows.num_rows)]
-            hidden = self.request.options.hidden_fields(self.names[self.texts[0]])
-            for place, name in enumerate(self.names):
-                if name not in hidden:
-                    for row, value in zip(fields, rows.column(str(place)).to_pylist(), strict=True):
-                        row[name] = decode(value)
-        texts = join_texts([*map(column, self.texts)])
-        if self.has_quotes and not self.request.log.notes:  # one note is enough
-            lines = pc.count_substring(texts.view(pa.binary()), "\n").to_numpy()
-            for row in np.flatnonzero(lines)[:1].tolist():
-                what = f"{self.request.source}:{numbers[row]}: a row with a text of several lines"
-                self.request.log.notes.append(f"{what}; {PART_OF_TEXT}")
-        return Batch(self.request.source, texts, numbers, ids, columns, fields)
 
 
 # ---- TFRecord

@@ -1,20 +1,26 @@
-"""Read documents from tables with typed columns: Parquet, Arrow IPC, and tables in memory.
+"""Read documents from tables: Parquet, Arrow IPC, CSV, TSV, and tables in memory.
 
 A dictionary-encoded column is decoded in small parts, because many rows may share one long text.
 
 An Arrow file (``.arrow``, ``.feather`` version 2) contains a stream and a footer between two magic
 numbers. From a pipe, only the stream is read. Format: arrow.apache.org/docs/format/Columnar.html.
+
+CSV and TSV: the first row contains the field names. Quotes follow RFC 4180. Row numbers count
+records, from 1 for the header; empty lines are not counted.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Callable, Iterable, Iterator
+from codecs import BOM_UTF8 as BOM
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from io import BufferedReader
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import islice
+from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
@@ -22,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from vocabtool.documents.batch import (
@@ -40,62 +47,98 @@ from vocabtool.documents.batch import (
     text_column,
     text_columns,
 )
-from vocabtool.documents.files import ArrowStream, Readable, arrow_errors, kind_of, read_up_to
+from vocabtool.documents.files import (
+    ArrowStream,
+    Readable,
+    arrow_errors,
+    kind_of,
+    read_up_to,
+    refuse_utf16,
+)
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.system.parallel import in_batches
+from vocabtool.vocabulary import decode as as_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """Names of the columns to read. ``kept``: only the fields that the table has."""
+    """The columns to read, each by its key, which is its name or, in CSV, its number.
 
-    texts: tuple[str, ...]
+    ``kept``: only the fields that the table has. ``names``: the name of each column of the table.
+    """
+
+    texts: Sequence[str]
     id: str | None
-    kept: tuple[str, ...]
-    vector: str | None = None
+    kept: Mapping[str, str]
+    vector: str | None
+    names: Mapping[str, str]
 
     @classmethod
-    def of(cls, schema: pa.Schema, request: Request) -> Columns:
-        ids, vector = request.options.id_field, request.options.vector_field
+    def of(
+        cls, names: Sequence[str], options: ReadOptions, keys: Sequence[str] | None = None
+    ) -> Columns:
+        keys = names if keys is None else keys
+
+        def key(name: str | None) -> str | None:
+            return None if name is None else keys[text_column(names, name)]
+
         try:
-            names = schema.names
-            texts = tuple(names[place] for place in text_columns(names, request.options))
-            kept = tuple(name for name in request.options.kept_fields if name in names)
-            for name in (*kept, *filter(None, (ids, vector))):
-                text_column(names, name)
-        except UnicodeDecodeError as error:
-            raise InvalidFile("the column names are not UTF-8") from error
+            return cls(
+                texts=[keys[place] for place in text_columns(names, options)],
+                id=key(options.id_field),
+                kept={
+                    name: keys[text_column(names, name)]
+                    for name in options.kept_fields
+                    if name in names
+                },
+                vector=key(options.vector_field),
+                names=dict(zip(keys, names, strict=True)),
+            )
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
-        for text in texts:
+
+    @classmethod
+    def of_table(cls, schema: pa.Schema, options: ReadOptions) -> Columns:
+        try:
+            columns = cls.of(schema.names, options)
+        except UnicodeDecodeError as error:
+            raise InvalidFile("the column names are not UTF-8") from error
+        for text in columns.texts:
             if not is_strings(kind := schema.field(text).type):
                 raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
-        kind = schema.field(texts[0] if ids is None else ids).type
+        kind = schema.field(columns.id or columns.texts[0]).type
         if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
             wanted = "expected strings or integers as ids"
-            raise InvalidFile(f"field {ids!r}: {wanted}, got {kind}")
+            raise InvalidFile(f"field {columns.id!r}: {wanted}, got {kind}")
+        vector = columns.vector
         if vector is not None and not is_numbers(kind := schema.field(vector).type):
             raise InvalidFile(f"field {vector!r}: expected lists of numbers, got {kind}")
-        return cls(texts, ids, kept, vector)
+        return columns
 
-    def all(self) -> list[str]:
-        others = filter(None, (self.id, self.vector))
-        return list(dict.fromkeys((*self.texts, *others, *self.kept)))
-
-    def batch(self, part: pa.RecordBatch, first: int, request: Request) -> Batch:
-        """Return the valid rows as a batch. ``first``: the number of the first row, from 1."""
-        kept = {name: as_strings(part.column(name), name) for name in self.kept}
-        fields: list[dict[str, Any]] | None = None
+    def read(self, request: Request) -> list[str]:
+        """Return the keys of the columns that are read."""
         if request.whole:
-            hidden = request.options.hidden_fields(self.texts[0])
-            others = part.drop_columns([name for name in self.texts if name in hidden])
-            values = [_python_times(column) for column in others.columns]
-            fields = pa.record_batch(values, others.schema.names).to_pylist()
+            return list(self.names)
+        others = (key for key in (self.id, self.vector) if key is not None)
+        return list(dict.fromkeys((*self.texts, *others, *self.kept.values())))
+
+    def batch(self, part: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
+        """Return the valid rows as a batch. ``numbers``: the number of each row."""
+        kept = {name: as_strings(part.column(key), name) for name, key in self.kept.items()}
+        fields: list[dict[str, object]] | None = None
+        if request.whole:
+            fields = [{} for _ in range(part.num_rows)]
+            hidden = request.options.hidden_fields(self.names[self.texts[0]])
+            for key, name in self.names.items():
+                if name not in hidden:
+                    values = _values(part.column(key))
+                    for of_row, value in zip(fields, values, strict=True):
+                        of_row[name] = value
         batch = Batch(
             request.source,
-            join_texts([as_strings(part.column(name), name) for name in self.texts]),
-            np.arange(first, first + part.num_rows, dtype=np.int64),
+            join_texts([as_strings(part.column(key), key) for key in self.texts]),
+            numbers,
             None if self.id is None else as_strings(part.column(self.id), self.id),
             null_columns(request, part.num_rows) | kept,
             fields,
@@ -104,22 +147,36 @@ class Columns:
         if self.vector is not None:
             vectors, wrong = vectors_in(part.column(self.vector), self.vector)
             batch = replace(batch, vectors=vectors)
-        lengths = byte_lengths(batch.texts)
-        for row in np.flatnonzero(lengths > MAX_TEXT_BYTES).tolist():
+        for row in np.flatnonzero(byte_lengths(batch.texts) > MAX_TEXT_BYTES).tolist():
             wrong[row] = f"a text of more than {MAX_TEXT_BYTES:,} bytes"
-        has_text = np.asarray(batch.texts.is_valid())
-        has_id = has_text if batch.ids is None else np.asarray(batch.ids.is_valid())
-        valid = has_text & has_id
-        for row in np.flatnonzero(~valid).tolist():
-            name, wanted = self.id, "a string or an integer as id"
-            if not has_text[row]:
-                name, wanted = " and ".join(self.texts), "a string"
-            request.refuse(first + row, f"field {name!r}: expected {wanted}, got null")
-        for row, what in wrong.items():
-            if valid[row]:
-                request.refuse(first + row, what)
+        if batch.ids is not None:
+            for row in np.flatnonzero(~np.asarray(batch.ids.is_valid())).tolist():
+                wrong[row] = f"field {self.id!r}: expected a string or an integer as id, got null"
+        for row in np.flatnonzero(~np.asarray(batch.texts.is_valid())).tolist():
+            wrong[row] = f"field {' and '.join(self.texts)!r}: expected a string, got null"
+        for row, what in sorted(wrong.items()):
+            request.refuse(int(numbers[row]), what)
+        valid = np.ones(len(batch), bool)
         valid[[*wrong]] = False
-        return batch if valid.all() else batch.only(valid)
+        return batch.only(valid) if wrong else batch
+
+
+def _values(column: pa.Array) -> Iterable[object]:
+    """Return the values of a column as objects of Python."""
+    if pt.is_string(column.type):
+        return [
+            None if text is None else as_text(text) for text in column.view(pa.binary()).to_pylist()
+        ]
+    kind = column.type
+    if getattr(kind, "unit", None) == "ns":  # Python's types have microseconds
+        if pt.is_timestamp(kind):
+            column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+        else:
+            column = column.cast(
+                pa.time64("us") if pt.is_time(kind) else pa.duration("us"), safe=False
+            )
+    values: list[object] = column.to_pylist()
+    return values
 
 
 def is_strings(kind: pa.DataType) -> bool:
@@ -173,16 +230,6 @@ def _without_dictionary(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pt.is_dictionary(kind) else kind
 
 
-def _python_times(column: pa.Array) -> pa.Array:
-    """Reduce nanoseconds to microseconds, the precision of Python's types."""
-    kind = column.type
-    if getattr(kind, "unit", None) != "ns":
-        return column
-    if pt.is_timestamp(kind):
-        return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    return column.cast(pa.time64("us") if pt.is_time(kind) else pa.duration("us"), safe=False)
-
-
 def decode(column: pa.Array) -> pa.Array:
     """Return a column with a value for each row, not a code of a dictionary."""
     return column.dictionary_decode() if pt.is_dictionary(column.type) else column
@@ -198,7 +245,7 @@ def as_strings(column: pa.Array, name: str) -> pa.StringArray:
     if is_long(kind) or pt.is_fixed_size_binary(kind):
         return column.cast(pa.binary()).view(pa.string())
     try:
-        return strings([as_string(value, name) for value in _python_times(column).to_pylist()])
+        return strings([as_string(value, name) for value in _values(column)])
     except BadRow as bad:  # too deeply nested; this is a fault of the type, so of every row
         raise InvalidFile(str(bad)) from bad
 
@@ -267,68 +314,77 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
             pre_buffer=False,
             thrift_container_size_limit=MAX_COLUMNS + 1,  # the list of columns has a root
         )
-        schema = table.schema_arrow
-        columns = Columns.of(schema, request)
-        wanted = dict.fromkeys(schema.names if request.whole else columns.all())  # fast to look up
-        skipped, first = 0, 1
-        while request.left and skipped < table.num_row_groups:
-            count = table.metadata.row_group(skipped).num_rows
+        columns = Columns.of_table(table.schema_arrow, request.options)
+        skipped, first = _skip(_counts_of_groups(table.metadata), request)
+        parts = _row_groups(table, file, skipped, dict.fromkeys(columns.read(request)))
+        for some in in_batches(
+            parts, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
+        ):
+            rows = pa.concat_batches(some)
+            numbers = np.arange(first, first + rows.num_rows)
+            yield from in_size(columns.batch(rows, numbers, request), request.size)
+            first += rows.num_rows
+
+
+def _row_groups(
+    table: parquet.ParquetFile, file: IO[bytes], skipped: int, wanted: Mapping[str, None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a few rows at a time. ``wanted``: the names of the columns, fast to look up."""
+    schema = table.schema_arrow  # made at each access
+    long = [name for name in wanted if is_long(schema.field(name).type)]
+    coded = parquet.ParquetFile(
+        file, metadata=table.metadata, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long
+    )
+    growth = _Growth()
+    for group in range(skipped, table.num_row_groups):
+        metadata = table.metadata.row_group(group)
+        count = metadata.num_rows
+        chunks = [metadata.column(at) for at in range(metadata.num_columns)]
+        chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
+        size = sum(chunk.total_uncompressed_size for chunk in chunks)
+        packed = sum(chunk.total_compressed_size for chunk in chunks)
+        if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(size):
+            raise InvalidFile(
+                f"row group {group}: {packed:,} bytes unpack to {size:,} in {count:,} rows; a text "
+                f"can have {MAX_TEXT_BYTES:,} bytes"
+            )
+        growth.read += packed
+        longest = [  # the first row comes with the dictionaries
+            int(byte_lengths(column.dictionary).max(initial=0))
+            for row in islice(coded.iter_batches(1, [group], long), 1)
+            for column in row.columns
+        ]
+        if growth.is_too_much(size + count * (sum(longest) + ROW_BYTES)):
+            ahead = replace(growth)  # the codes tell what the texts would need
+            for rows in coded.iter_batches(MAX_ROWS, [group], long):
+                ahead.add(int(_text_ends(rows)[-1]) + ROW_BYTES * rows.num_rows)
+        # Even a few rows may contain much text: about BUFFER bytes on average, by the metadata.
+        at_once = max(1, min(ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
+        source = coded if max(longest, default=0) > LONG_TEXT else table
+        for rows in source.iter_batches(at_once, [group], [*wanted]):
+            for part in in_parts(rows):
+                columns = [decode(column) for column in part.columns]
+                decoded = pa.record_batch(columns, part.schema.names)
+                growth.add(decoded.nbytes)
+                yield decoded
+
+
+def _counts_of_groups(metadata: parquet.FileMetaData) -> Iterator[int]:
+    return (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+
+
+def _skip(counts: Iterable[int], request: Request) -> tuple[int, int]:
+    """Return how many groups of rows are left out, and the number of the first row after them.
+
+    ``counts``: the rows of each group, which are looked up only if documents are left out.
+    """
+    skipped, first = 0, 1
+    if request.left:
+        for count in counts:
             if not request.skip_unread(count):
                 break
             skipped, first = skipped + 1, first + count
-        long = [name for name in wanted if is_long(schema.field(name).type)]
-        coded = parquet.ParquetFile(
-            file,
-            metadata=table.metadata,
-            buffer_size=BUFFER,
-            pre_buffer=False,
-            read_dictionary=long,
-        )
-
-        def parts() -> Iterator[tuple[bool, pa.RecordBatch]]:
-            """Yield a few rows at a time, and whether they are dictionary-encoded."""
-            growth = _Growth()
-            for group in range(skipped, table.num_row_groups):
-                # Even a few rows may contain much text. The first row comes with the dictionaries.
-                metadata = table.metadata.row_group(group)
-                chunks = [metadata.column(at) for at in range(metadata.num_columns)]
-                chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
-                size = sum(chunk.total_uncompressed_size for chunk in chunks)
-                packed = sum(chunk.total_compressed_size for chunk in chunks)
-                if size > MAX_TEXT_BYTES * metadata.num_rows or _Growth(packed).is_too_much(size):
-                    raise InvalidFile(
-                        f"row group {group}: {packed:,} bytes unpack to {size:,} in "
-                        f"{metadata.num_rows:,} rows; a text can have {MAX_TEXT_BYTES:,} bytes"
-                    )
-                growth.read += packed
-                longest = [
-                    int(byte_lengths(column.dictionary).max(initial=0))
-                    for row in islice(coded.iter_batches(1, [group], long), 1)
-                    for column in row.columns
-                ]
-                is_coded = max(longest, default=0) > LONG_TEXT
-                if growth.is_too_much(size + metadata.num_rows * (sum(longest) + ROW_BYTES)):
-                    ahead = replace(growth)  # the codes tell what the texts would need
-                    for rows in coded.iter_batches(MAX_ROWS, [group], long):
-                        ahead.add(int(_text_ends(rows)[-1]) + ROW_BYTES * rows.num_rows)
-                # About BUFFER bytes on average, by the sizes in the metadata.
-                at_once = max(1, min(ROWS_AT_ONCE, BUFFER * metadata.num_rows // max(size, 1)))
-                for rows in (coded if is_coded else table).iter_batches(
-                    at_once, [group], [*wanted]
-                ):
-                    for part in in_parts(rows) if is_coded else (rows,):
-                        growth.add(sum(decode(column).nbytes for column in part.columns))
-                        yield is_coded, part
-
-        def weight(part: tuple[bool, pa.RecordBatch]) -> int:
-            return request.size if part[0] else int(part[1].nbytes)
-
-        for some in in_batches(parts(), MAX_ROWS, weight=weight, most=request.size):
-            for is_coded, same in groupby(some, itemgetter(0)):
-                batches = [part for _, part in same]  # several only if they are not coded
-                rows = batches[0] if is_coded else pa.concat_batches(batches)
-                yield from in_size(columns.batch(rows, first, request), request.size)
-                first += rows.num_rows
+    return skipped, first
 
 
 FILE: Final = b"ARROW1\0\0"
@@ -344,13 +400,29 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
     if not head:
         raise InvalidFile("the file is empty (expected Arrow IPC)")
     with arrow_errors(ARROW_ERROR):
-        if head == FILE and isinstance(file, BufferedReader) and file.seekable():
-            yield from _of_file(file, request)
-        else:
+        if head != FILE or not isinstance(file, BufferedReader) or not file.seekable():
             with closing(ArrowStream(head.removeprefix(FILE), file)) as stream:
                 table = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
-                columns = Columns.of(table.schema, request)
-                yield from _arrow_batches(table, 1, columns, request, lambda: stream.count)
+                yield from _batches(table, table.schema, request, read=lambda: stream.count)
+            return
+        file.seek(0)
+        schema = pa.ipc.open_file(file).schema
+        wanted = Columns.of_table(schema, request.options).read(request)
+        places = sorted(schema.names.index(name) for name in wanted)
+        options = pa.ipc.IpcReadOptions(included_fields=places)
+        table = pa.ipc.open_file(file, options=options)
+        skipped, first = _skip(_counts_of_batches(file.name), request)
+        parts = map(table.get_batch, range(skipped, table.num_record_batches))
+        size = os.fstat(file.fileno()).st_size
+        yield from _batches(parts, schema, request, first, lambda: size)
+
+
+def _counts_of_batches(name: str) -> Iterator[int]:
+    """Yield the rows of each record batch; a memory map loads only headers, if not compressed."""
+    with pa.memory_map(name) as mapped:
+        table = pa.ipc.open_file(mapped, options=pa.ipc.IpcReadOptions(included_fields=[0]))
+        for index in range(table.num_record_batches):
+            yield table.get_batch(index).num_rows
 
 
 def read_table(source: Any, request: Request) -> Iterator[Batch]:
@@ -364,9 +436,8 @@ def read_table(source: Any, request: Request) -> Iterator[Batch]:
     with reading(request.source), arrow_errors("the table cannot be read"):
         for part in parts:
             reader = pa.RecordBatchReader.from_stream(part)
-            columns = Columns.of(reader.schema, request)
             for rows in reader:
-                yield from _arrow_batches([rows], first, columns, request)
+                yield from _batches([rows], reader.schema, request, first)
                 first += rows.num_rows
 
 
@@ -377,54 +448,25 @@ def row_counts(name: str, options: ReadOptions) -> list[int] | None:
         return None
     if format_ == "parquet":
         with arrow_errors(PARQUET_ERROR):
-            metadata = parquet.read_metadata(name)
-            return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    with arrow_errors(ARROW_ERROR), pa.memory_map(name) as mapped:
-        if mapped.read(len(FILE)) != FILE:
-            return None  # a stream
-        table = pa.ipc.open_file(mapped)
-        return [table.get_batch(place).num_rows for place in range(table.num_record_batches)]
+            return list(_counts_of_groups(parquet.read_metadata(name)))
+    with arrow_errors(ARROW_ERROR):
+        with Path(name).open("rb") as file:
+            if file.read(len(FILE)) != FILE:
+                return None  # a stream
+        return list(_counts_of_batches(name))
 
 
-def _of_file(file: BufferedReader, request: Request) -> Iterator[Batch]:
-    file.seek(0)
-    schema = pa.ipc.open_file(file).schema
-    columns = Columns.of(schema, request)
-    places = [] if request.whole else [schema.names.index(name) for name in columns.all()]
-    options = pa.ipc.IpcReadOptions(included_fields=sorted(places))
-    table = pa.ipc.open_file(file, options=options)
-    skipped, first = 0, 1
-    if request.left:
-        # With a memory map, only the header of an uncompressed batch is loaded.
-        with pa.memory_map(file.name) as mapped:
-            headers = pa.ipc.open_file(mapped, options=options)
-            while skipped < table.num_record_batches:
-                rows = headers.get_batch(skipped).num_rows
-                if not request.skip_unread(rows):
-                    break
-                skipped, first = skipped + 1, first + rows
-    parts = (table.get_batch(index) for index in range(skipped, table.num_record_batches))
-    size = os.fstat(file.fileno()).st_size
-    yield from _arrow_batches(parts, first, columns, request, lambda: size)
-
-
-def _arrow_batches(
+def _batches(
     parts: Iterable[pa.RecordBatch],
-    first: int,
-    columns: Columns,
+    schema: pa.Schema,
     request: Request,
+    first: int = 1,
     read: Callable[[], int] | None = None,
 ) -> Iterator[Batch]:
     """Read rows. ``read`` returns the number of bytes read from a file, which they can outgrow."""
-    growth = _Growth()
-    if columns.vector is not None:
-        parts = (
-            rows.slice(start, ROWS_AT_ONCE)
-            for rows in parts
-            for start in range(0, rows.num_rows, ROWS_AT_ONCE)
-        )
+    columns, growth = Columns.of_table(schema, request.options), _Growth()
     for rows in parts:
-        chosen = rows if request.whole else rows.select(columns.all())
+        chosen = rows if request.whole else rows.select(columns.read(request))
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8
             kind = pa.binary() if pt.is_string(kind) else kind
@@ -433,6 +475,124 @@ def _arrow_batches(
         if read is not None:
             growth.read = read()
             growth.add(int(_text_ends(chosen)[-1]))
-        for batch in in_parts(chosen):
-            yield from in_size(columns.batch(batch, first, request), request.size)
-            first += batch.num_rows
+        at_once = MAX_ROWS if columns.vector is None else ROWS_AT_ONCE
+        for start in range(0, chosen.num_rows, at_once):
+            for part in in_parts(chosen.slice(start, at_once)):
+                numbers = np.arange(first, first + part.num_rows)
+                yield from in_size(columns.batch(part, numbers, request), request.size)
+                first += part.num_rows
+
+
+# ---- CSV and TSV
+
+MAX_HEADER_BYTES: Final = 1 << 19  # half a million columns need 320 MB of memory
+MAX_ROW_BYTES: Final = 8 << 20  # block size of Arrow; a row must fit in a block
+ROWS: Final = 1 << 16  # rows of a block in a batch
+PART_OF_TEXT: Final = "if its quotes are part of the text, use --no-quotes (quotes=False)"
+OPEN: Final = f"a quote is never closed: the rest of the file would be one row; {PART_OF_TEXT}"
+
+
+def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch]:
+    """Read each row as a document. A row that is too long always raises :class:`InvalidFile`.
+
+    TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
+    """
+    head = read_up_to(file, MAX_HEADER_BYTES)
+    is_full = len(head) == MAX_HEADER_BYTES
+    refuse_utf16(head)
+    head = head.removeprefix(BOM).lstrip(b"\r\n")
+    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
+    has_quotes = delimiter != "\t" and request.options.quotes
+    quoting: Any = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    try:
+        reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
+        row = next(reader, None)
+    except csv.Error as error:
+        raise InvalidFile(f"invalid header row: {error}") from error
+    if row is None:
+        raise InvalidFile("the file is empty (expected a header row)")
+    if is_full and lines.tell() == len(head):
+        raise InvalidFile(f"a header row of {MAX_HEADER_BYTES:,} bytes or more, or an open quote")
+    names, rest = [as_text(name.encode("latin-1")) for name in row], head[lines.tell() :]
+    # Names may be repeated or not UTF-8, so Arrow gets numbers.
+    columns = Columns.of(names, request.options, [*map(str, range(len(names)))])
+    rest = rest or file.read(request.size)
+    if not rest.strip(b"\r\n") and not (rest := file.read(request.size)):
+        return
+    # After the end of the file, Arrow gets one more row. A quote that is never closed contains it.
+    end = os.urandom(16).hex().encode()
+    appended = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
+    # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
+    with closing(ArrowStream(b"\n" + rest, file, appended)) as stream:
+        following, left_out, uneven = 2, list[int](), list[tuple[int, str]]()
+        try:
+            for block in _csv_rows(stream, columns, request, delimiter, has_quotes, uneven):
+                left_out += _refuse_uneven(uneven, request)
+                count = block.num_rows + len(left_out)
+                numbers = np.arange(following, following + count, dtype=np.int64)
+                numbers = numbers[~np.isin(numbers, left_out)][: block.num_rows]
+                following = int(numbers[-1]) + 1
+                left_out = [number for number in left_out if number >= following]
+                last = block.column(str(len(names) - 1))[-1].as_py()
+                if end in last:
+                    numbers = numbers[:-1]
+                    if last != end:
+                        request.refuse(following - 1, OPEN)
+                texts = [column.view(pa.string()) for column in block.columns]
+                rows = pa.record_batch(texts, block.schema.names).slice(0, len(numbers))
+                batch = columns.batch(rows, numbers, request)
+                if has_quotes and not request.log.notes:  # one note is enough
+                    breaks = pc.count_substring(batch.texts.view(pa.binary()), "\n").to_numpy()
+                    for place in map(batch.place, np.flatnonzero(breaks)[:1].tolist()):
+                        what = f"{place}: a row with a text of several lines; {PART_OF_TEXT}"
+                        request.log.notes.append(what)
+                yield from in_size(batch, request.size)
+        except InvalidFile as error:  # Arrow raised it, in a row after those it returned
+            error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
+            raise
+        _refuse_uneven(uneven, request)
+
+
+def _csv_rows(
+    stream: ArrowStream,
+    columns: Columns,
+    request: Request,
+    delimiter: str,
+    has_quotes: bool,
+    uneven: list[tuple[int, str]],
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows of bytes. Arrow adds to ``uneven`` also rows after those that it has returned."""
+
+    def skip(row: Any) -> str:
+        reason = f"expected {row.expected_columns} values, got {row.actual_columns}"
+        uneven.append((row.number + 1, reason))  # + 1 for the header
+        return "skip"
+
+    keys = [*columns.names]
+    wanted = list(dict.fromkeys((*columns.read(request), keys[-1])))
+    what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
+    with arrow_errors(what):
+        blocks = arrow_csv.open_csv(
+            pa.PythonFile(stream, "r"),
+            arrow_csv.ReadOptions(use_threads=False, block_size=MAX_ROW_BYTES, column_names=keys),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter,
+                quote_char='"' if has_quotes else False,
+                newlines_in_values=has_quotes,
+                invalid_row_handler=skip,
+            ),
+            arrow_csv.ConvertOptions(
+                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
+            ),
+        )
+        for block in blocks:
+            yield from (block.slice(at, ROWS) for at in range(0, block.num_rows, ROWS))
+
+
+def _refuse_uneven(uneven: list[tuple[int, str]], request: Request) -> list[int]:
+    """Refuse the rows with too many or too few values, and return their numbers."""
+    numbers = [number for number, _ in uneven]
+    for number, reason in uneven:
+        request.refuse(number, reason)
+    uneven.clear()
+    return numbers
