@@ -353,6 +353,10 @@ class Row(NamedTuple):
     fields: dict[str, object]
     vector: NDArray[np.float32] | None = None
 
+    def size(self) -> int:
+        """Return the bytes of the text and of the kept values."""
+        return len(self.text) + sum(len(value) for value in self.kept if value is not None)
+
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
@@ -369,9 +373,8 @@ def is_table(source: object) -> TypeGuard[Table | LazyTable]:
 
 
 def gather(rows: Iterable[Row], request: Request, *, are_pieces: bool = False) -> Iterator[Batch]:
-    """Yield batches of at most ``request.rows`` rows and about ``request.size`` bytes of text."""
-    size = request.size
-    for batch in in_batches(rows, request.rows, weight=lambda row: len(row.text), most=size):
+    """Yield batches of at most ``request.rows`` rows and about ``request.size`` bytes."""
+    for batch in in_batches(rows, request.rows, weight=Row.size, most=request.size):
         yield batch_of(batch, request, are_pieces=are_pieces)
 
 

@@ -513,49 +513,34 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
         return None
 
 
+NAME_SIGN: Final = re.compile(
+    r"(?P<stars>\*+)|(?P<any>\?)|\[(?P<negated>[!^]?+)(?P<signs>\]?+(?>(?:\\.|[^\]\\])*))\]"
+    r"|\\?(?P<sign>.)",
+    re.DOTALL,
+)
+CLASS_RANGE: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
+
+
 def _of_name(glob: str) -> str:
-    literals = [""]  # between stars
-    at = 0
-    while at < len(glob):
-        sign = glob[at]
-        at += 1
-        if sign == "*":
-            if literals[-1] or len(literals) == 1:
-                literals.append("")
-        elif sign == "?":
-            literals[-1] += "[^/]"
-        elif sign == "[":
-            end = at + (glob[at : at + 1] in ("!", "^"))
-            end += glob[end : end + 1] == "]"
-            while end < len(glob) and glob[end] != "]":
-                end += 1 + (glob[end] == "\\")
-            if end >= len(glob):
-                return NEVER
-            literals[-1] += _of_class(glob[at:end])
-            at = end + 1
+    parts = [""]  # between stars
+    for match in NAME_SIGN.finditer(glob):
+        if match["stars"]:
+            parts.append("")
+        elif match["any"]:
+            parts[-1] += "[^/]"
+        elif match["signs"] is not None:
+            ranges = CLASS_RANGE.findall(match["signs"])
+            inside = "".join(re.escape(a) + (b and f"-{re.escape(b)}") for a, b in ranges)
+            parts[-1] += f"(?!/)[{'^' if match['negated'] else ''}{inside}]"
+        elif match[0] == "[":  # a class without an end
+            return NEVER
         else:
-            if sign == "\\" and at < len(glob):
-                sign = glob[at]
-                at += 1
-            literals[-1] += re.escape(sign)
-    first, *middle = literals
+            parts[-1] += re.escape(match["sign"])
+    first, *middle = parts
     if not middle:
         return first
     last = middle.pop()
     return first + "".join(f"(?>[^/]*?{name})" for name in middle) + f"[^/]*{last}"
-
-
-def _of_class(inside: str) -> str:
-    negated = inside[:1] in ("!", "^")
-    signs = [pair[-1] for pair in re.findall(r"\\.|[^\\]|\\$", inside[negated:], re.DOTALL)]
-    inside, at = "", 0
-    while at < len(signs):
-        inside += re.escape(signs[at])
-        if at + 2 < len(signs) and signs[at + 1] == "-":
-            inside += "-" + re.escape(signs[at + 2])
-            at += 2
-        at += 1
-    return f"(?!/)[{'^' * negated}{inside}]"
 
 
 # The patterns of a .gitignore, ``add`` and ``cut``. They are matched with ``add + path[cut:]``,

@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from vocabtool.choices import SPLIT_SIZE, Split
 from vocabtool.documents.batch import (
@@ -35,7 +34,6 @@ from vocabtool.documents.batch import (
     gather,
     joined_text,
     kept_of,
-    strings,
 )
 from vocabtool.documents.files import Readable, refuse_utf16
 from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
@@ -412,51 +410,28 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
 
     The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on.
     """
-    split = request.options.split
-    if split is None or not request.options.splits_rows:
-        yield batch
-        return
-    sizes = sizes_of(request)
-    kept = np.zeros(len(batch), np.int64)
-    for column in batch.columns.values():
-        kept += pc.fill_null(pc.binary_length(column), 0).to_numpy()
-    own = batch.ids
-    if own is None:
-        own = pc.binary_join_element_wise(":", pa.array(batch.numbers).cast(pa.string()), "")
+    split, sizes, names = request.options.split, sizes_of(request), request.options.kept_fields
+    columns = [batch.columns[name].view(pa.binary()) for name in names]
 
-    def pieces() -> Iterator[tuple[int, bytes, bytes, Piece]]:
-        for row, id_ in enumerate(own.view(pa.binary()).to_pylist()):
+    def rows() -> Iterator[Row]:
+        for row, number in enumerate(batch.numbers.tolist()):
             text = decode(bytes(batch.texts[row].as_buffer()))
             try:
                 marked = markdown(text) if split == "heading" else plain(text)
             except BadRow as bad:
-                request.refuse(int(batch.numbers[row]), str(bad))
+                request.refuse(number, str(bad))
                 continue
-            spans = [*cut(marked, split, sizes)] or [Piece(marked.begin, len(text), "")]
-            for number, piece in enumerate(spans, 1):
+            id_ = b":%d" % number if batch.ids is None else bytes(batch.ids[row].as_buffer())
+            kept = tuple([column[row].as_py() for column in columns])
+            fields = batch.fields[row] if batch.fields else {}
+            whole = Piece(marked.begin, len(text), "")
+            for count, piece in enumerate([*cut(marked, split or "heading", sizes)] or [whole], 1):
+                places: dict[str, object] = {"start": piece.start, "end": piece.end}
+                values = kept
+                if None in kept:
+                    own = kept_of(places | {"path": piece.path}, names)
+                    values = tuple(b if a is None else a for a, b in zip(kept, own, strict=True))
                 content = as_bytes(text[piece.start : piece.end])
-                yield row, b"%b#%d" % (id_, number), content, piece
+                yield Row(number, content, b"%b#%d" % (id_, count), values, places | fields)
 
-    def weight(piece: tuple[int, bytes, bytes, Piece]) -> int:
-        return len(piece[2]) + int(kept[piece[0]])
-
-    for some in in_batches(pieces(), MAX_ROWS, weight=weight, most=request.size):
-        rows, ids, texts, places = zip(*some, strict=True)
-        at = np.array(rows, np.int64)
-        columns = {name: column.take(at) for name, column in batch.columns.items()}
-        for name in columns.keys() & {"start", "end", "path"}:
-            values = strings([as_bytes(str(getattr(place, name))) for place in places])
-            columns[name] = pc.coalesce(columns[name], values)
-        fields = batch.fields and [
-            {"start": place.start, "end": place.end} | batch.fields[row]
-            for row, place in zip(rows, places, strict=True)
-        ]
-        numbered = {"ids" if batch.ids is not None else "parts": strings(ids)}
-        yield replace(
-            batch,
-            texts=strings(texts),
-            numbers=batch.numbers[at],
-            columns=columns,
-            fields=fields,
-            **numbered,
-        )
+    yield from gather(rows(), request, are_pieces=batch.ids is None)
