@@ -522,21 +522,21 @@ CLASS_RANGE: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
 def _of_name(glob: str) -> str:
-    parts = [""]  # between stars
+    literals = [""]  # between stars
     for match in NAME_SIGN.finditer(glob):
         if match["stars"]:
-            parts.append("")
+            literals.append("")
         elif match["any"]:
-            parts[-1] += "[^/]"
+            literals[-1] += "[^/]"
         elif match["signs"] is not None:
             ranges = CLASS_RANGE.findall(match["signs"])
             inside = "".join(re.escape(a) + (b and f"-{re.escape(b)}") for a, b in ranges)
-            parts[-1] += f"(?!/)[{'^' if match['negated'] else ''}{inside}]"
+            literals[-1] += f"(?!/)[{'^' if match['negated'] else ''}{inside}]"
         elif match[0] == "[":  # a class without an end
             return NEVER
         else:
-            parts[-1] += re.escape(match["sign"])
-    first, *middle = parts
+            literals[-1] += re.escape(match["sign"])
+    first, *middle = literals
     if not middle:
         return first
     last = middle.pop()
