@@ -196,6 +196,8 @@ class Hit:
     def to_json(self) -> dict[str, Any]:
         """Return the hit for JSON, without ``rerank``, ``explanation`` or ``further`` if none."""
         members: dict[str, Any] = to_json(self)
+        if self.explanation is not None:  # a span is [start, end]
+            members["explanation"]["highlights"] = [[*span] for span in self.explanation.highlights]
         left_out = [name for name in IF_KNOWN if members[name] is None]
         return {name: value for name, value in members.items() if name not in left_out}
 
