@@ -1,8 +1,9 @@
-"""What can be read of an index but by a search is what Python and the commands say."""
+"""What can be read of an index is what Python and the commands say."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice, product
@@ -17,6 +18,7 @@ from tokenizers.models import WordPiece
 
 from tests.builders.served import serving, until
 from tests.builders.small_indexes import DIM, WORDS, add, delete, documents, vector
+from tests.conftest import ROOT
 from vocabtool import Document, Index, OovCounter, Vocabulary, Words
 from vocabtool.reports.oov import save_report
 from vocabtool.search.settings import Calibration
@@ -26,6 +28,7 @@ from vocabtool.serve.reads import model_of
 from vocabtool.system.byte_strings import ByteStrings
 
 Large = tuple[httpx.Client, list[tuple[str, int]]]  # a client, and the entries with their ids
+SEARCH = "/v1/indexes/plain/search"
 PIECES = ("[UNK]", "un", "##aff", "##able", "hello", ",", "café")
 
 
@@ -47,6 +50,68 @@ def folders(tmp_path_factory: pytest.TempPathFactory, small: Path) -> dict[str, 
 def client(folders: dict[str, Path]) -> Iterator[httpx.Client]:
     with serving(folders) as client:
         yield client
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"query": "amber birch", "k": 3, "explain": True},
+        {"query": "SKU-10005", "vector": vector(3).tolist(), "explain": True},
+        {"query": "cedar", "where": "even", "facets": ["even"], "sort": ["n:desc"]},
+        {"vector": vector(7).tolist(), "fusion": "dense", "k": 20},
+        {"where": "n > 15"},
+    ],
+)
+def test_search(client: httpx.Client, folders: dict[str, Path], asked: dict[str, Any]) -> None:
+    """The answer is the result in Python, with the index and the commit."""
+    index = Index.open(folders["plain"])
+    answer = client.post(SEARCH, json=asked)
+    assert answer.status_code == 200, answer.text
+    expected = index.search(asked.pop("query", None), **asked).to_json()
+    expected = json.loads(json.dumps(expected))  # tuples as lists
+    commit = index.manifest.commit
+    answered = without_told(answer.json())
+    assert answered == {**expected, "index": "plain", "commit": commit}
+
+
+def without_told(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer without what only the page needs."""
+    answer["query"].pop("remarks", None)
+    for word in answer["query"]["words"]:
+        for name in ("mark", "facts", "weighs"):
+            word.pop(name, None)
+    for hit in answer["hits"]:
+        for name in ("why", "title", "scores", "extract", "other_fields"):
+            hit.get("explanation", {}).pop(name, None)
+    return answer
+
+
+def test_explained_in_words(client: httpx.Client) -> None:
+    """An explained answer says what its words and hits are; other answers do not."""
+    asked = {"query": "amber the zzz", "k": 1, "fusion": "keyword", "where": "n > 1"}
+    found = client.post(SEARCH, json={**asked, "explain": True}).json()
+    words = {word["surface"]: word for word in found["query"]["words"]}
+    assert [words[word]["mark"] for word in ("amber", "the", "zzz")] == [None, "stop", "absent"]
+    assert words["zzz"]["facts"] == ["unknown whether the model knows it", "in no document"]
+    why = found["hits"][0]["explanation"]
+    assert why["why"].startswith("vectors not searched; keywords rank 1 (")
+    assert why["other_fields"] == ["n", "even"]
+    plain = client.post(SEARCH, json=asked).json()
+    assert "explanation" not in plain["hits"][0]
+    assert not {"mark", "facts", "weighs"} & plain["query"]["words"][0].keys()
+
+
+def test_the_table_of_members(client: httpx.Client) -> None:
+    """The reference lists each member with its default and its description."""
+    page = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
+    section = page.partition("## A search")[2].partition("## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| .+? \| `?(.+?)`? \| (.+) \|$", section, re.MULTILINE)
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    members = {
+        name: (member.get("default"), member["description"])
+        for name, member in schemas["SearchRequest"]["properties"].items()
+    }
+    assert {name: (json.loads(default), text) for name, default, text in rows} == members
 
 
 def test_an_index(client: httpx.Client, folders: dict[str, Path]) -> None:
@@ -221,6 +286,10 @@ def test_large_vocabulary(large: Large, prefix: str) -> None:
         ("GET", "indexes/answers/documents/none", None, 404, "no document has the id 'none'"),
         ("GET", "indexes/answers/vocabulary?limit=1001", None, 400, "query.limit"),
         ("POST", "words", {"index": "plain", "text": "a"}, 404, "has no vocabulary"),
+        ("POST", SEARCH[4:], {}, 400, "search needs a text, a vector, 'where', 'sort' or 'facets'"),
+        ("POST", SEARCH[4:], {"query": "a", "colour": "red"}, 400, "body.colour"),
+        ("POST", SEARCH[4:], {"query": "a", "vector": [1.0]}, 400, f"must have {DIM} numbers"),
+        ("POST", SEARCH[4:], {"query": "a", "facets": ["n"] * 21}, 400, "body.facets: List should"),
         ("POST", "words", {"index": "answers", "text": "a" * 100_001}, 400, "body.text"),
     ],
 )
@@ -229,7 +298,7 @@ def test_wrong_requests(
 ) -> None:
     """A problem document says what is wrong."""
     found = client.request(method, f"/v1/{path}", json=body)
-    assert found.status_code == status
+    assert (found.status_code, found.json()["status"]) == (status, status)
     assert found.headers["content-type"] == "application/problem+json"
     assert told in found.json()["detail"]
     assert status != 405 or told.endswith(f"allowed: {found.headers['allow']}")
