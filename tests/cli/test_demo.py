@@ -13,8 +13,6 @@ import pytest
 
 import vocabtool
 from tests.cli.running import errors, output
-from vocabtool.cli.demo import documentation
-from vocabtool.errors import NotFound
 
 
 class Demo:
@@ -83,15 +81,16 @@ def test_folders(demo: Demo, tmp_path: Path) -> None:
 
 
 def test_docstrings_are_those_that_python_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `inspect` says of the running object; a Python without its sources is told plainly."""
-    texts = {document.id: document.text for document in documentation()}
+    lines = (demo.folder / "documents.jsonl").read_text("utf-8").splitlines()
+    texts = {row["id"]: row["text"] for row in map(json.loads, lines)}
     for name, shown in (
         ("json.decoder.JSONDecoder.raw_decode", json.JSONDecoder.raw_decode),
         ("collections.Counter.most_common", Counter.most_common),
     ):
         assert texts[name] == f"{name}\n\n{inspect.getdoc(shown)}"
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    with pytest.raises(NotFound, match=r"Python's own documentation.*\.py files"):
-        documentation()
+    message = errors("demo", tmp_path / "demo")
+    assert "Python's own documentation is not in its .py files" in message

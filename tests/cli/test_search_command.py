@@ -7,13 +7,13 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import click
 import numpy as np
 import pytest
 
 from tests.cli.running import errors, output
-from vocabtool import Index
-from vocabtool.cli.search import search_command
-from vocabtool.search.settings import Settings
+from vocabtool import Index, Settings
+from vocabtool.cli.main import cli
 
 
 def search(index: Index, *arguments: str, **options: Any) -> str:
@@ -111,7 +111,8 @@ def test_each_option_of_a_search_is_described_once() -> None:
     hints = get_type_hints(Settings)
     for method in (Index.search, Index.search_many):
         assert set(hints) < set(signature(method).parameters)
-    of_command = {option.name: option.opts for option in search_command.params}
+    command: Any = cli.get_command(click.Context(cli), "search")
+    of_command = {option.name: option.opts for option in command.params}
     assert set(hints) - set(of_command) == {"identifier", "rerank_depth"}
     assert of_command["group_by"] == ["--group-by"]
     assert of_command["a"] == ["-a", "--weight"]
