@@ -46,7 +46,7 @@ from vocabtool.choices import Fusion
 from vocabtool.documents.reading import Document
 from vocabtool.encoders.train import train
 from vocabtool.evaluation.calibrate import calibrate, tune
-from vocabtool.evaluation.evaluate import JudgedQuery, Qrels, ndcg, read_qrels, read_queries
+from vocabtool.evaluation.evaluate import Qrels, ndcg, read_qrels, read_queries
 from vocabtool.index.index import Index
 from vocabtool.search.settings import Settings
 
@@ -99,7 +99,7 @@ class Collection(NamedTuple):
 
     name: str
     documents: list[Document]
-    queries: list[JudgedQuery]
+    queries: dict[str, str]
     qrels: Qrels
     vectors: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
 
@@ -198,17 +198,17 @@ def package_minilm() -> Path:
 
 def measured(index: Index, searched: Collection, encoder: str, **settings: Any) -> Measured:
     """Run every judged query and return its nDCG@10."""
-    at = [place for place, query in enumerate(searched.queries) if query.id in searched.qrels]
-    queries = [searched.queries[place] for place in at]
+    at = [place for place, name in enumerate(searched.queries) if name in searched.qrels]
+    queries = {name: text for name, text in searched.queries.items() if name in searched.qrels}
     vectors = searched.asked(encoder)
     hits = index.search_many(
-        [query.text for query in queries],
+        [*queries.values()],
         vectors=None if vectors is None else vectors[at].astype(np.float32),
         **settings,
     )
     values = [
-        ndcg([str(hit.fields.get("document", hit.id)) for hit in found], searched.qrels[query.id])
-        for query, found in zip(queries, hits, strict=True)
+        ndcg([str(hit.fields.get("document", hit.id)) for hit in found], searched.qrels[name])
+        for name, found in zip(queries, hits, strict=True)
     ]
     return Measured(np.array(values), np.array([bool(found.query.m) for found in hits]))
 
@@ -500,9 +500,9 @@ def times_of(
     for _ in range(ROUNDS):
         for name, index in indexes.items():
             took = []
-            for query, vector in zip(searched.queries[:200], vectors, strict=False):
+            for text, vector in zip([*searched.queries.values()][:200], vectors, strict=False):
                 began = time.perf_counter()
-                index.search(query.text, vector=vector, **settings)
+                index.search(text, vector=vector, **settings)
                 took.append(1000 * (time.perf_counter() - began))
             best[name] = min(best[name], median(took))
     return best

@@ -389,11 +389,12 @@ def own_quality(uri: str, searched: retrieval.Collection, encoder: str) -> dict[
     own.build((each.id, each.text, vector) for each, vector in held)
     own.effort = postgres.EFFORTS[-1]
     found: dict[str, list[float]] = {way: [] for way in own.ways}
-    for query, vector in zip(searched.queries, asked.astype(np.float32), strict=True):
-        if query.id in searched.qrels:
+    vectors = asked.astype(np.float32)
+    for (name, text), vector in zip(searched.queries.items(), vectors, strict=True):
+        if name in searched.qrels:
             for way, values in found.items():
-                ids = own.search(way, query.text, vector)
-                values.append(ndcg([*ids], searched.qrels[query.id]))
+                ids = own.search(way, text, vector)
+                values.append(ndcg([*ids], searched.qrels[name]))
     return {way: sum(values) / len(values) for way, values in found.items()}
 
 

@@ -30,7 +30,6 @@ from vocabtool.evaluation.evaluate import (
     MAX_CHARACTERS,
     NDCG_DEPTH,
     HitRate,
-    JudgedQuery,
     Qrels,
     ndcg,
     with_judgements,
@@ -496,7 +495,7 @@ class TunedWeight:
 
 def tune(
     index: Index,
-    queries: Sequence[JudgedQuery],
+    queries: Mapping[str, str],
     qrels: Qrels,
     *,
     vectors: NDArray[Any] | None = None,
@@ -505,15 +504,16 @@ def tune(
 ) -> TunedWeight:
     """Choose the weight ``a`` of keyword search with judged queries. It is not stored.
 
+    ``queries``: the text of each query by id.
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     ``seed``: seed of the random folds. Raises :class:`VocabtoolError` if fewer than ten queries
     have a relevant document, or if there is neither an encoder nor ``vectors``.
     """
     chosen = with_judgements(queries, qrels)
-    if len(chosen.queries) < MIN_QUERIES:
+    if len(chosen.texts) < MIN_QUERIES:
         raise VocabtoolError(
             f"tuning needs {MIN_QUERIES} queries with a relevant document, got "
-            f"{len(chosen.queries)}; calibrate without judgements instead: `vocabtool calibrate "
+            f"{len(chosen.texts)}; calibrate without judgements instead: `vocabtool calibrate "
             f"{quote(index.name)}`"
         )
     of_queries = chosen.vectors(index, vectors)
@@ -522,10 +522,10 @@ def tune(
             f"{index.name}: the index has no encoder; pass the vectors of the queries"
         )
     snapshot = index.snapshot()
-    gains = np.empty((len(chosen.queries), len(WEIGHTS)))
+    gains = np.empty((len(chosen.texts), len(WEIGHTS)))
     prepared = prepare(of_queries, index.configuration.metric)
-    for place, (query, vector) in enumerate(zip(chosen.queries, prepared, strict=True)):
-        legs = score_legs(snapshot, query.text, vector)
+    for place, (text, vector) in enumerate(zip(chosen.texts, prepared, strict=True)):
+        legs = score_legs(snapshot, text, vector)
         for column, a in enumerate(WEIGHTS):
             ids = snapshot.ids(legs.ranking(a, NDCG_DEPTH))
             gains[place, column] = ndcg(ids, chosen.judged[place])

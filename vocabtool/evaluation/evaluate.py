@@ -183,27 +183,21 @@ class HitRate:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedQuery:
-    id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The queries with a relevant document, from a file.
+    """The texts of queries with a relevant document, from a file.
 
     ``at``: the position of each query in the file. ``count``: the number of all queries in the
     file.
     """
 
-    queries: list[JudgedQuery]
+    texts: list[str]
     judged: list[Judged]
     at: list[int]
     count: int
     notes: list[str]
 
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
-        """Return the vectors of these queries, shape (len(queries), dim).
+        """Return the vectors of these queries, shape (len(texts), dim).
 
         ``vectors``: one vector for each query in the file. If it is ``None``, the encoder of the
         index encodes the queries. Without an encoder, returns ``None``. Raises ``ValueError`` if
@@ -211,19 +205,18 @@ class JudgedQueries:
         """
         if vectors is None:
             encoder = index.encoder
-            texts = [query.text for query in self.queries]
-            return None if encoder is None else encoder.encode_queries(texts)
+            return None if encoder is None else encoder.encode_queries(self.texts)
         if len(vectors) != self.count:
             raise ValueError(f"got {len(vectors):,} vectors for {self.count:,} queries")
         return np.asarray(vectors[self.at], np.float32)
 
 
-def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueries:
+def with_judgements(queries: Mapping[str, str], qrels: Qrels) -> JudgedQueries:
     """Keep the queries with a relevant document. Raises :class:`VocabtoolError` if none has."""
     at = [
         place
-        for place, query in enumerate(queries)
-        if max(qrels.get(query.id, {}).values(), default=0) >= RELEVANT
+        for place, name in enumerate(queries)
+        if max(qrels.get(name, {}).values(), default=0) >= RELEVANT
     ]
     if not at:
         raise VocabtoolError(
@@ -234,25 +227,29 @@ def with_judgements(queries: Sequence[JudgedQuery], qrels: Qrels) -> JudgedQueri
     if len(at) < len(queries):
         left_out = len(queries) - len(at)
         notes.append(f"{left_out:,} queries without a relevant document are skipped")
-    without_text = qrels.keys() - {query.id for query in queries}
+    without_text = qrels.keys() - queries.keys()
     if without_text:
         notes.append(f"{len(without_text):,} judged queries have no text")
-    chosen = [queries[place] for place in at]
-    return JudgedQueries(chosen, [qrels[query.id] for query in chosen], at, len(queries), notes)
+    ids, texts = [*queries], [*queries.values()]
+    judged: list[Judged] = [qrels[ids[place]] for place in at]
+    return JudgedQueries([texts[place] for place in at], judged, at, len(queries), notes)
 
 
-def read_queries(path: str | Path) -> list[JudgedQuery]:
-    """Read the queries of a file in order. Raises :class:`NotFound` and :class:`InvalidFile`."""
+def read_queries(path: str | Path) -> dict[str, str]:
+    """Return the texts of a file's queries by id, in the order of the file.
+
+    Raises :class:`NotFound` and :class:`InvalidFile`.
+    """
     with reading(str(path)):
         lines = list(_lines(path))
-        queries: dict[str, JudgedQuery] = {}
+        queries: dict[str, str] = {}
         for name, text, offset in _parse_queries(lines):
             if name in queries:
                 raise InvalidFile(f"the query {name!r} occurs twice", offset=offset)
-            queries[name] = JudgedQuery(name, text)
+            queries[name] = text
         if not queries:
             raise InvalidFile("contains no query")
-    return list(queries.values())
+    return queries
 
 
 def _parse_queries(lines: Sequence[Line]) -> Iterator[tuple[str, str, int]]:
@@ -373,7 +370,7 @@ class Evaluation:
 
 def evaluate(
     index: Index,
-    queries: Sequence[JudgedQuery],
+    queries: Mapping[str, str],
     qrels: Qrels,
     *,
     vectors: NDArray[Any] | None = None,
@@ -383,6 +380,7 @@ def evaluate(
 ) -> Evaluation:
     """Search for every judged query with every fusion method; return the scores.
 
+    - ``queries``: the text of each query by id.
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     - ``seed``: seed of the bootstrap for confidence intervals.
     - ``settings``: options of :meth:`Index.search_many` for every search.
@@ -392,12 +390,11 @@ def evaluate(
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else KEYWORDS
-    texts = [query.text for query in chosen.queries]
     hits: dict[Fusion, list[Hits]] = {}
     settings = {"literal": True, **settings}  # judged queries have no operators
     for fusion in fusions:
         more = {**settings, "fusion": fusion}
-        hits[fusion] = index.search_many(texts, vectors=given, k=DEPTH, **more)
+        hits[fusion] = index.search_many(chosen.texts, vectors=given, k=DEPTH, **more)
         if progress is not None:
             progress("fusions compared", len(hits) / len(fusions))
     if given is None:
@@ -427,7 +424,7 @@ def evaluate(
             means = dict(zip(MEASURES, measures.mean(axis=0).tolist(), strict=True))
             apart = differences.get(fusion, {})
             rows.append(FusionScore(fusion, split, len(measures), means, apart))
-    return Evaluation(tuple(rows), len(texts), int(unknown.sum()), seed, tuple(chosen.notes))
+    return Evaluation(tuple(rows), len(unknown), int(unknown.sum()), seed, tuple(chosen.notes))
 
 
 def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[np.float64]:
