@@ -109,12 +109,12 @@ def unknown_words(
     **options: Any,
 ) -> OovReport:
     """A report on texts, lists of words. ``line``: what the only text looked like."""
-    counter = OovCounts(len(known), **options)
+    counter = OovCounts(vocabulary(known), **options)
     places = {entry: place for place, entry in enumerate(known)}
     shown = lines(texts) if line is None else string_array([line])
     counter.add(count_batch(judged(texts, places, pieces)), shown)
     of = HEADER._replace(vocabulary_size=len(known))._replace(**(header or {}))
-    return counter.report(of, vocabulary(known))
+    return counter.report(of)
 
 
 def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from nltk import edit_distance
 
 from vocabtool import ByteStrings
-from vocabtool.oov import lookalikes
 from vocabtool.oov.counter import CUT, SEARCHED, WIDTH, clip, find_examples, find_word
-from vocabtool.oov.lookalikes import Kind, classify
-from vocabtool.oov.report import is_random, spelling
+from vocabtool.oov.report import LONGEST, Kind, classify, is_random, spelling
 from vocabtool.tokenization.text_arrays import string_array
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]
@@ -111,7 +109,7 @@ def test_long_words_take_no_time() -> None:
     words = [b"a" * 1_000_000, b"a." * 500_000, "ж".encode() * 500_000, b"1" * 1_000_000]
     kinds = [kind for kind, _ in classified(words, [*VOCABULARY])]
     assert kinds == ["other", "other", "script", "number"]
-    entry = b"x" * lookalikes.LONGEST
+    entry = b"x" * LONGEST
     assert classified([entry[1:] + b"y"], [entry])[0][0] == "misspelling"
     assert classified([entry + b"y"], [entry])[0][0] == "other"
     several = [b"wards", b"words", b"Sword", b"sword", b"word", b"WORD"]

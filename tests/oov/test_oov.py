@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.builders.word_piece import tokenizer_of
 from tests.cli.running import environment, run
-from tests.some_reports import Texts, judged, lines
+from tests.some_reports import Texts, judged, lines, vocabulary
 from vocabtool import ByteStrings, OovCounter, Unknown, Vocabulary, Words
 from vocabtool.oov import counter as oov
 from vocabtool.oov.counter import MOST_PIECES, OovCounts, count_batch
@@ -32,7 +32,7 @@ unhurried = settings(deadline=None)  # the first example imports pyarrow
 
 
 def counted(texts: Texts, **options: Any) -> OovCounts:
-    counter = OovCounts(len(VOCABULARY))
+    counter = OovCounts(vocabulary(VOCABULARY))
     counter.add(count_batch(judged(texts, VOCABULARY, **options)), lines(texts))
     return counter
 
@@ -88,7 +88,7 @@ def test_past_the_budget_the_first_words_are_listed() -> None:
     documents = Counter(word for text in texts for word in set(text))
     reports = []
     for size in (1_000, 3_500):
-        counter = OovCounts(1, budget=400_000)
+        counter = OovCounts(vocabulary([b"w1"]), budget=400_000)
         for at in range(0, len(texts), size):
             some = texts[at : at + size]
             counter.add(count_batch(judged(some, known, pieces)), lines(some))
@@ -120,7 +120,7 @@ def test_past_the_budget_the_first_words_are_listed() -> None:
 def test_notes(tmp_path: Path) -> None:
     """Notes on the budget of examples and on texts that are not UTF-8."""
     texts = [[b"w%d" % number] for number in range(100)]
-    counter = OovCounts(3, budget=100 * 200)
+    counter = OovCounts(vocabulary(VOCABULARY), budget=100 * 200)
     counter.add(count_batch(judged(texts, VOCABULARY)), lines(texts))
     report = counter.report(HEADER)
     kept = [word for word in report.commonest() if word.example]
@@ -164,10 +164,11 @@ MILLIONS = """
 import sys
 import numpy as np, pyarrow as pa
 from tests.fuzzing import peak_mb
+from tests.some_reports import vocabulary
 from vocabtool.oov.counter import OovCounts, count_batch
 from vocabtool.oov.report import Header
 from vocabtool.tokenization.lookup import WordLookup
-counter = OovCounts(1, budget=int(sys.argv[1]) << 20)
+counter = OovCounts(vocabulary([b"w"]), budget=int(sys.argv[1]) << 20)
 d = 100_000
 def add(batch):
     distinct = pa.array([b"word%012d" % n for n in range(batch * d, batch * d + d)], pa.binary())

@@ -80,7 +80,7 @@ class OovCounter:
         self.words = words
         self.limit = limit
         self._all = (words, *words.others)
-        self._counts = [OovCounts(len(one.vocabulary), budget=budget) for one in self._all]
+        self._counts = [OovCounts(one.vocabulary, budget=budget) for one in self._all]
         self._not_utf8 = self._blanks = 0
 
     def count(
@@ -123,7 +123,7 @@ class OovCounter:
             )
             spell = words.tokenizer.pieces if first else None
             limit = self.limit if first else None
-            reports.append(counts.report(header, vocabulary, spell=spell, limit=limit))
+            reports.append(counts.report(header, spell=spell, limit=limit))
         report, notes = reports[0], self.words.notes
         if report.tokens >= FEW and report.tokens_unknown > report.tokens // 2:
             notes += (MOSTLY_UNKNOWN,)
@@ -143,7 +143,8 @@ class OovCounts:
     this number.
     """
 
-    def __init__(self, vocabulary_size: int, *, budget: int = BUDGET) -> None:
+    def __init__(self, vocabulary: Vocabulary, *, budget: int = BUDGET) -> None:
+        self._vocabulary = vocabulary
         self.documents = self.documents_unknown = 0
         self.tokens = self.tokens_unknown = self._pieces = 0
         self._cut = np.zeros(3, np.int64)  # documents, tokens cut off, all tokens
@@ -156,7 +157,7 @@ class OovCounts:
         self._languages: dict[str, NDArray[np.int64]] = {}
         self._examples: dict[bytes, bytes] = {}
         self._too_many_examples = False
-        self._used = np.zeros(vocabulary_size, np.bool_)
+        self._used = np.zeros(len(vocabulary), np.bool_)
         self._histogram: NDArray[np.int64] | None = None
 
     def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
@@ -226,18 +227,16 @@ class OovCounts:
     def report(
         self,
         header: Header,
-        vocabulary: Vocabulary | None = None,
         *,
         spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
         """Return a report on all batches that were added so far.
 
-        ``vocabulary`` is used to classify words and to list unused entries. ``spell`` returns the
-        pieces of a word.
+        ``spell`` returns the pieces of a word.
         """
         self._merge()
-        figures = self._figures
+        figures, vocabulary = self._figures, self._vocabulary
         words = pa.table(
             {
                 "word": self._words,
@@ -283,7 +282,7 @@ class OovCounts:
             )
             return replace(report, split=split)
         never_used: list[int] = np.flatnonzero(~self._used)[:NEVER_USED].tolist()
-        entries = () if vocabulary is None else tuple(vocabulary.stored[at] for at in never_used)
+        entries = tuple(vocabulary.stored[at] for at in never_used)
         return replace(report, used=int(self._used.sum()), never_used=entries)
 
 

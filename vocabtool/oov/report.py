@@ -1,26 +1,41 @@
 """The public ``OovReport``: what a model does not know of a corpus, and what it splits.
 
 A subword model splits a word into pieces. The cost of a word is its count times the number of its
-pieces beyond the first.
+pieces beyond the first. Words are untrusted: each search takes time linear in their length.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Final, NamedTuple
+from os.path import commonprefix
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import unicodedataplus
 
-from vocabtool.oov.lookalikes import Kind, classify
+from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
 
+Kind = Literal[
+    "random",  # base64, a hash: see is_random(); only for subword models
+    "form",  # equal to an entry after NFKC and case folding
+    "number",  # digits, no letters
+    "code",  # letters with digits; camelCase; C++, C#; parts joined by any of _ / \ @ :: or a dot
+    "script",  # most letters are in a script of fewer than 1 in 100 entries with letters
+    "misspelling",  # four or more characters, and one edit away from an entry of three or more
+    "name",  # begins with a capital letter
+    "symbol",  # no letters, no digits
+    "other",
+]
+"""The kind of a word is the first whose definition fits."""
 Flags = dict[str, bool]
 
 COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
@@ -28,6 +43,11 @@ MIN_RANDOM: Final = 4  # pieces of a random string
 HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
 BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
 CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
+SHORTEST: Final = 4  # fewest characters of a misspelling
+LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
+RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
+SAMPLED: Final = 50_000  # entries at most, evenly spread, that determine a vocabulary's scripts
+CODE: Final = re.compile(r"[a-z][A-Z]|\w(?:\+\+?|#)$|\w[_/\\@]\w|\w::\w|\w\w\.\w\w")
 STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
 
 
@@ -347,14 +367,14 @@ def _share(count: int, total: int) -> float:
 def unknown_table(
     words: pa.Table,
     examples: Mapping[bytes, bytes],
-    vocabulary: Vocabulary | None,
+    vocabulary: Vocabulary,
     *,
     random: bool,
 ) -> tuple[pa.Table, tuple[KindCount, ...]]:
     """Return the unknown words, sorted by descending count, and the counts of their kinds.
 
-    The most frequent words are classified, if ``vocabulary`` is given. ``random``: whether random
-    strings get the kind ``random``.
+    The most frequent words are classified. ``random``: whether random strings get the kind
+    ``random``.
     """
     table = words.filter(pc.invert(words["known"]))
     table = table.take(pc.sort_indices(table, [("count", "descending"), ("word", "ascending")]))
@@ -362,12 +382,11 @@ def unknown_table(
     shown = [examples.get(name, b"") for name in names]
     kinds: list[Kind | None] = [None] * len(names)
     like: list[bytes | None] = [None] * len(names)
-    if vocabulary is not None:
-        some = names[:COMMONEST]
-        written = [*map(spelling, some, shown)]
-        for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored)):
-            kinds[at] = "random" if random and is_random(written[at]) else kind
-            like[at] = vocabulary.stored[entry] if entry >= 0 else None
+    some = names[:COMMONEST]
+    written = [*map(spelling, some, shown)]
+    for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored)):
+        kinds[at] = "random" if random and is_random(written[at]) else kind
+        like[at] = vocabulary.stored[entry] if entry >= 0 else None
     parts = pa.array([()] * len(names), pa.list_(pa.large_binary()))
     table = _with_columns(table, kinds, like, parts, shown)
     return table, _kind_counts(table, "tokens")
@@ -377,7 +396,7 @@ def split_table(
     words: pa.Table,
     unknown: pa.Table,
     examples: Mapping[bytes, bytes],
-    vocabulary: Vocabulary | None,
+    vocabulary: Vocabulary,
     spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> SplitWords:
     """Return the split words and the unknown words, without the totals of all texts."""
@@ -396,14 +415,13 @@ def split_table(
     kinds: list[Kind | None] = [None] * listed
     random_kind: Kind = "random"
     kinds += [random_kind] * random
-    if vocabulary is not None:
-        entries, most = vocabulary.stored, min(listed, COMMONEST)
-        marker = vocabulary.marker or guess_marker(entries)
-        if marker in STARTS:
-            entries = plain_strings(entries, marker)
-        some = [name.strip(b" ") for name in names[:most]]
-        classified = classify(some, map(spelling, some, shown), entries, misspellings=False)
-        kinds[:most] = [kind for kind, _ in classified]
+    entries = vocabulary.stored
+    marker = vocabulary.marker or guess_marker(entries)
+    if marker in STARTS:
+        entries = plain_strings(entries, marker)
+    some = [name.strip(b" ") for name in names[: min(listed, COMMONEST)]]
+    classified = classify(some, map(spelling, some, shown), entries, misspellings=False)
+    kinds[: len(some)] = [kind for kind, _ in classified]
     known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
     kinds += [known[name] for name in names[listed + random :]]
     parts: list[tuple[bytes, ...]] = [()] * len(names)
@@ -496,3 +514,100 @@ def is_random(written: str) -> bool:
     if HEXADECIMAL.fullmatch(written):
         return changes >= 2
     return bool(BASE64.fullmatch(written)) and 4 * changes >= len(written)
+
+
+# ---- the kind of a word, and similar entries
+
+
+def classify(
+    words: Sequence[bytes],
+    spellings: Iterable[str],
+    entries: ByteStrings,
+    *,
+    misspellings: bool = True,
+) -> Iterator[tuple[Kind, int]]:
+    """Yield for each word its kind, and the position of the first similar entry, or -1.
+
+    ``spellings``: The words with their capitals.
+    """
+    folds = [fold(word) for word in words]
+    forms, near = _find_similar({*folds} - {""}, entries, misspellings)
+    sample = range(0, len(entries), len(entries) // SAMPLED + 1)
+    scripts = Counter(main_script(decode(entries[at])) for at in sample)
+    del scripts[None]
+    common = {script for script, count in scripts.items() if count >= scripts.total() / RARE}
+    for written, folded in zip(spellings, folds, strict=True):
+        first = next(filter(str.isalpha, written), None)
+        if folded in forms:
+            yield "form", forms[folded]
+        elif first is not None and (any(map(str.isdigit, written)) or CODE.search(written)):
+            yield "code", -1
+        elif first is None and any(map(str.isnumeric, written)):
+            yield "number", -1
+        elif first is not None and common and main_script(written) not in common:
+            yield "script", -1
+        elif folded in near:
+            yield "misspelling", near[folded]
+        elif first is None:
+            yield "symbol", -1
+        else:
+            yield ("name" if first.isupper() else "other"), -1
+
+
+def fold(word: bytes) -> str:
+    """Return a word after case folding and NFKC; an empty string if it is not UTF-8."""
+    try:
+        text = word.decode()
+    except UnicodeDecodeError:
+        return ""
+    if text.isascii():
+        return text.lower()
+    composed = unicodedataplus.normalize("NFKC", text.lstrip("▁")).casefold()  # ▁ begins a word
+    return str(unicodedataplus.normalize("NFKC", composed))
+
+
+def _find_similar(
+    words: set[str], entries: Iterable[bytes], misspellings: bool
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Map folded words to the first entry that folds to the word, and to the first one edit away.
+
+    Without ``misspellings``, the second mapping is empty.
+    """
+    around: dict[str, list[str]] = {}
+    for word in words if misspellings else ():
+        if SHORTEST <= len(word) <= LONGEST:
+            for variant in set(_variants(word)):
+                around.setdefault(variant, []).append(word)
+    forms: dict[str, int] = {}
+    near: dict[str, int] = {}
+    for position, entry in enumerate(entries):
+        folded = fold(entry)
+        if folded in words:
+            forms.setdefault(folded, position)
+        if around and SHORTEST - 1 <= len(folded) <= LONGEST + 1:
+            for variant in _variants(folded):
+                for word in around.get(variant, ()):
+                    if word not in near and one_edit(word, folded):
+                        near[word] = position
+    return forms, near
+
+
+def _variants(word: str) -> list[str]:
+    return [word, *(word[:at] + word[at + 1 :] for at in range(len(word)))]
+
+
+def one_edit(one: str, other: str) -> bool:
+    """Return whether one insertion, deletion, substitution or swap makes the words equal."""
+    start = len(commonprefix((one, other)))  # noqa: RUF071 - of characters
+    one, other = one[start:], other[start:]
+    swapped = one[1:2] + one[:1] + one[2:]
+    return one != other and (one[1:] in (other, other[1:]) or other[1:] == one or other == swapped)
+
+
+def main_script(text: str) -> str | None:
+    """Return the most frequent script of a text's letters, such as Latin; ``None`` without any."""
+    if text.isascii():
+        return "Latin" if any(map(str.isalpha, text)) else None
+    letters = filter(str.isalpha, unicodedataplus.normalize("NFKC", text))
+    scripts = Counter(map(unicodedataplus.script, letters))
+    return scripts.most_common(1)[0][0] if scripts else None

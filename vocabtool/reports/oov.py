@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from vocabtool.oov.counter import clip, find_word
-from vocabtool.oov.lookalikes import Kind as WordKind
 from vocabtool.oov.report import (
     COMMONEST,
     CountedWord,
@@ -23,6 +22,7 @@ from vocabtool.oov.report import (
     Suggestions,
     read_words,
 )
+from vocabtool.oov.report import Kind as WordKind
 from vocabtool.reports.report import (
     Cell,
     Column,
