@@ -21,6 +21,13 @@ from vocabtool.documents import batches as read_batches
 from vocabtool.documents import documents as read_documents
 
 
+def write(path: Path, content: str | bytes) -> str:
+    """Write a file, and its folder; return its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
 class Indexed:
     """Rows behind an index only; remembers which were read."""
 
@@ -65,7 +72,7 @@ def documents(
     return read_documents(sources, ReadOptions(**read), log=log, size=size, start=start)
 
 
-def parts(path: Path, **read: Unpack[ReadArguments]) -> list[tuple[str, str]]:
+def parts(path: str | Path, **read: Unpack[ReadArguments]) -> list[tuple[str, str]]:
     """The id of each piece of a file without the file's name, and the text."""
     return [(d.id.removeprefix(str(path)), d.text) for d in documents(str(path), **read)]
 

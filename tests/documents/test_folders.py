@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.documents.reading import write
 from vocabtool.documents import ReadOptions, batches, left_out
 from vocabtool.errors import InvalidFile, NotFound
 
@@ -37,11 +38,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in PATHS:
         write(folder / path, "text\n")
     return folder
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
 
 
 def read(folder: Path, root: Path, **options: object) -> list[str]:

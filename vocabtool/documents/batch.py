@@ -7,7 +7,6 @@ of fields, or a :class:`Document`.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -382,7 +381,12 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
     """Make a batch. A row is invalid if its vector does not have the most frequent length."""
     keep, vectors = request.options.kept_fields, None
     if request.options.vector_field is not None:
-        rows, vectors = _with_vectors(rows, request)
+        column = pa.array([row.vector for row in rows], pa.list_(pa.float32()))
+        vectors, wrong = vectors_in(column, request.options.vector_field)
+        for place, what in wrong.items():
+            request.refuse(rows[place].number, what)
+        vectors = np.delete(vectors, [*wrong], axis=0)
+        rows = [row for place, row in enumerate(rows) if place not in wrong]
     columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
     ids = strings([id_of_row(row, request) for row in rows]) if has_ids else None
@@ -398,21 +402,35 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
     )
 
 
-def _with_vectors(
-    rows: Sequence[Row], request: Request
-) -> tuple[Sequence[Row], NDArray[np.float32]]:
-    lengths = Counter(len(row.vector) for row in rows if row.vector is not None)
-    ((dim, _),) = lengths.most_common(1) or ((0, 0),)
-    chosen, vectors = [], []
-    for row in rows:
-        if row.vector is not None and len(row.vector) == dim:
-            chosen.append(row)
-            vectors.append(row.vector)
-            continue
-        length = 0 if row.vector is None else len(row.vector)
-        what = f"field {request.options.vector_field!r}: expected {dim:,} numbers as in other rows"
-        request.refuse(row.number, f"{what}, got {length:,}")
-    return chosen, np.array(vectors, np.float32).reshape(len(vectors), dim)
+def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
+    """Convert a column of lists of numbers to float32, shape (n, dim).
+
+    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return a
+    dictionary from the index of each invalid row to the reason why it is invalid.
+    """
+    lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
+    distinct, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    dim = int(distinct[counts.argmax()]) if len(distinct) else 0
+    good = (lengths == dim) & (lengths > 0)
+    numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
+    with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
+        made = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    vectors = made.reshape(int(good.sum()), dim)
+    finite = np.isfinite(vectors).all(axis=1)
+    if not (good.all() and finite.all()):
+        rows = np.flatnonzero(good)
+        kept, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
+        vectors[rows[finite]] = kept
+        good[rows[~finite]] = False
+    wrong = {}
+    for row in np.flatnonzero(~good).tolist():
+        got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
+        wanted = f"{dim:,} numbers" if dim else "a list of numbers"
+        what = f"expected {wanted}, got {got}"
+        if lengths[row] == dim > 0:
+            what = NOT_FINITE
+        wrong[row] = f"field {name!r}: {what}"
+    return vectors, wrong
 
 
 def id_of_row(row: Row, request: Request) -> bytes:

@@ -82,9 +82,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),
     "docx": partial(pieces.read_pieces, mark=headings.docx),
 }
-MAX_DOCUMENT_BYTES: Final = (
-    8 << 20
-)  # of text; to cut more into words takes up to 50 times its bytes
+MAX_DOCUMENT_BYTES: Final = 8 << 20  # of a text; to cut it into words takes 50 times its bytes
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 
 
@@ -230,9 +228,7 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
         for read in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
-            batch = read
-            if read.texts.nbytes > MAX_DOCUMENT_BYTES:
-                batch = _without_long_texts(read, request)
+            batch = _without_long_texts(read, request)
             out = min(request.left, len(batch))
             request.left -= out
             if out < len(batch):
@@ -240,6 +236,8 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
 
 
 def _without_long_texts(batch: Batch, request: Request) -> Batch:
+    if batch.texts.nbytes <= MAX_DOCUMENT_BYTES:
+        return batch
     lengths = pc.binary_length(batch.texts).to_numpy()
     for row in np.flatnonzero(lengths > MAX_DOCUMENT_BYTES).tolist():
         what = f"a text of {lengths[row]:,} bytes (allowed: {MAX_DOCUMENT_BYTES:,}"

@@ -34,7 +34,6 @@ from pyarrow import parquet
 from vocabtool.documents.batch import (
     BATCH_BYTES,
     MAX_ROWS,
-    NOT_FINITE,
     BadRow,
     Batch,
     Request,
@@ -46,6 +45,7 @@ from vocabtool.documents.batch import (
     strings,
     text_column,
     text_columns,
+    vectors_in,
 )
 from vocabtool.documents.files import (
     ArrowStream,
@@ -147,8 +147,6 @@ class Columns:
         if self.vector is not None:
             vectors, wrong = vectors_in(part.column(self.vector), self.vector)
             batch = replace(batch, vectors=vectors)
-        for row in np.flatnonzero(byte_lengths(batch.texts) > MAX_TEXT_BYTES).tolist():
-            wrong[row] = f"a text of more than {MAX_TEXT_BYTES:,} bytes"
         if batch.ids is not None:
             for row in np.flatnonzero(~np.asarray(batch.ids.is_valid())).tolist():
                 wrong[row] = f"field {self.id!r}: expected a string or an integer as id, got null"
@@ -193,37 +191,6 @@ def is_long(kind: pa.DataType) -> bool:
 def is_numbers(kind: pa.DataType) -> bool:
     is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
     return bool(is_list and (pt.is_integer(kind.value_type) or pt.is_floating(kind.value_type)))
-
-
-def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
-    """Convert a column of lists of numbers to float32, shape (n, dim).
-
-    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return a
-    dictionary from the index of each invalid row to the reason why it is invalid.
-    """
-    lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
-    distinct, counts = np.unique(lengths[lengths > 0], return_counts=True)
-    dim = int(distinct[counts.argmax()]) if len(distinct) else 0
-    good = (lengths == dim) & (lengths > 0)
-    numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
-    with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
-        made = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    vectors = made.reshape(int(good.sum()), dim)
-    finite = np.isfinite(vectors).all(axis=1)
-    if not (good.all() and finite.all()):
-        rows = np.flatnonzero(good)
-        kept, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
-        vectors[rows[finite]] = kept
-        good[rows[~finite]] = False
-    wrong = {}
-    for row in np.flatnonzero(~good).tolist():
-        got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
-        wanted = f"{dim:,} numbers" if dim else "a list of numbers"
-        what = f"expected {wanted}, got {got}"
-        if lengths[row] == dim > 0:
-            what = NOT_FINITE
-        wrong[row] = f"field {name!r}: {what}"
-    return vectors, wrong
 
 
 def _without_dictionary(kind: pa.DataType) -> pa.DataType:
@@ -277,7 +244,7 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
 ROWS_AT_ONCE: Final = 1024
 BUFFER: Final = 1 << 20  # bytes read ahead in a column
 LONG_TEXT: Final = (64 << 20) // ROWS_AT_ONCE  # bytes; dictionaries with longer texts stay coded
-MAX_TEXT_BYTES: Final = 64 << 20  # as of a line; a longer text is an invalid row
+MAX_TEXT_BYTES: Final = 64 << 20  # as of a line
 MAX_GROWTH: Final = 1_000  # of a longer file; repeated texts stand in its dictionary, once
 ROW_BYTES: Final = 4  # of the offset of each text
 MAX_COLUMNS: Final = 50_000  # or row groups of Parquet; each column needs 4,000 bytes

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from pyarrow import parquet
 
 from vocabtool.choices import MAX_DIM
-from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog
+from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, vectors_in
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import SeenIds, Sources, batches, extent
@@ -37,7 +37,6 @@ from vocabtool.documents.tables import (
     as_strings,
     is_numbers,
     is_strings,
-    vectors_in,
 )
 from vocabtool.errors import (
     GIT_LFS,
