@@ -215,9 +215,9 @@ def test_lengths(store: VocabtoolVectorStore) -> None:
         with pytest.raises(ValueError, match="for 2 texts"):
             store.add_texts(["a", "b"], **arguments)
     with pytest.raises(TypeError, match="'colour'"):
-        store.add_texts(["a"], colour=1)
+        store.add_texts(["a"], colour=1)  # type: ignore[call-arg] # refused
     with pytest.raises(TypeError, match="'colour'"):
-        store.delete(["a"], colour=1)
+        store.delete(["a"], colour=1)  # type: ignore[call-arg] # refused
     with pytest.raises(ValueError, match="either ids or where"):
         store.delete(["a"], filter={"year": 1})
 

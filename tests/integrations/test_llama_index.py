@@ -314,12 +314,8 @@ def test_changes_of_an_empty_and_a_full_index(store: VocabtoolVectorStore) -> No
     store.clear()
     store.add([])
     store.add([node(number, n=number) for number in range(9)])
-    store.delete("doc1")
-    assert ids(store) == ["n0", "n2", "n3", "n5", "n6", "n8"]
-    store.delete_nodes(["n0", "n2", "n99"])
-    store.delete_nodes(["n8"])
-    assert ids(store) == ["n3", "n5", "n6"]
     store.delete_nodes(filters=equals("n", 5, Op.LTE))
+    store.delete_nodes(["n7", "n8", "n99"])
     assert ids(store) == ["n6"]
     changed = node(6, n=7)
     changed.text = "ember"
@@ -361,7 +357,7 @@ def test_deletions_are_those_of_the_simple_store(
     assert sorted(ids(store)) == sorted(simple.data.embedding_dict)
 
 
-@pytest.mark.parametrize("wanted", [None, [], ["n1"], ["n1", "n3", "x"], ["x"]])
+@pytest.mark.parametrize("wanted", [None, [], ["n1", "n3", "x"]])
 def test_ids_in_a_query_are_those_of_the_simple_store(
     store: VocabtoolVectorStore, wanted: list[str] | None
 ) -> None:
@@ -372,12 +368,8 @@ def test_ids_in_a_query_are_those_of_the_simple_store(
     for item in (store, simple):
         item.add([node(number) for number in range(6)])
     assert store.query(query).ids == simple.query(query).ids
-
-
-def test_no_source_is_allowed(store: VocabtoolVectorStore) -> None:
-    """An empty list allows none; the simple store ignores ``doc_ids``."""
-    store.add([node(number) for number in range(6)])
-    assert store.query(query_of(query_embedding=vector(2).tolist(), doc_ids=[])).ids == []
+    query.doc_ids = []  # allows none; the simple store ignores it
+    assert store.query(query).ids == []
 
 
 def test_async_is_the_same(store: VocabtoolVectorStore) -> None:

@@ -378,22 +378,28 @@ ACCEPTED: Final = {"accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture(scope="module")
-def allowing(folders: dict[str, Path]) -> Iterator[httpx.Client]:
-    """A client of a server that another host name may reach."""
+def allowing(
+    folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx.Client]:
+    """A client of a server that another host name may reach, with a key for reading."""
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    headers = {"authorization": f"Bearer {output('api-key', keys, 'team').strip()}"}
     with (
-        listening(*ALLOWED, folders["bare"]) as address,
-        httpx.Client(base_url=address.removesuffix("/mcp")) as client,
+        listening(*ALLOWED, "--api-keys", keys, folders["bare"]) as address,
+        httpx.Client(base_url=address.removesuffix("/mcp"), headers=headers) as client,
     ):
         yield client
 
 
 def test_requests_are_bounded(allowing: httpx.Client) -> None:
-    """No other host or site, no large body, no other path or type, no stream that stays open."""
+    """No other host, site or key, no large body, no other path or type, no stream that stays."""
     hosts: list[tuple[dict[str, str], int]] = [
         ({}, 200),
         ({"host": "search.example", "origin": "https://search.example"}, 200),
         ({"host": "evil.example"}, 400),
         ({"origin": "https://evil.example"}, 403),
+        ({"authorization": "Bearer vocabtool_wrong"}, 401),
+        ({"authorization": ""}, 401),
     ]
     for headers, status in hosts:
         answer = allowing.post("/mcp", json=CALL, headers=ACCEPTED | headers)
@@ -440,13 +446,3 @@ def test_without_the_sdk(tmp_path: Path) -> None:
     ran = run("mcp", "x", environ={"PYTHONPATH": str(tmp_path)})
     assert ran.returncode == 3
     assert "pip install '.[mcp]'" in ran.stderr.decode()
-
-
-def test_keys(tmp_path: Path, folders: dict[str, Path]) -> None:
-    """A key for reading is enough, and without one nothing is answered."""
-    keys = tmp_path / "keys"
-    key = output("api-key", keys, "team").strip()
-    with listening("--api-keys", keys, folders["bare"]) as address:
-        for given, status in ((key, 200), ("vocabtool_wrong", 401), ("", 401)):
-            headers = ACCEPTED | ({"authorization": f"Bearer {given}"} if given else {})
-            assert httpx.post(address, json=CALL, headers=headers).status_code == status

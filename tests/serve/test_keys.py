@@ -107,11 +107,6 @@ def test_made_at_once(file: Path) -> None:
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
-def test_no_file(file: Path) -> None:
-    with pytest.raises(NotFound):
-        KeyFile(file)
-
-
 def test_who_may_read(keyed: tuple[httpx.Client, str, str], client: httpx.Client) -> None:
     """Searches need a key; so do metrics and the description; whether the server lives does not."""
     served, read, write = keyed
@@ -233,7 +228,9 @@ def test_a_file_that_blocks(small: Path, file: Path, monkeypatch: pytest.MonkeyP
         assert client.get("/v1/indexes", headers=bearer(key)).status_code == 200
 
 
-def test_a_pipe_instead(file: Path) -> None:
+def test_no_file_and_a_pipe_instead(file: Path) -> None:
+    with pytest.raises(NotFound):
+        KeyFile(file)
     os.mkfifo(file)
     with pytest.raises(InvalidFile, match="not a regular file"):
         KeyFile(file)
