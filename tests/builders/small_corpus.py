@@ -25,8 +25,7 @@ from vocabtool import Index
 from vocabtool.choices import Language
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
-from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import MaskStore, ValueCount, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows

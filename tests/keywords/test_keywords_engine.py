@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from tests.builders.small_corpus import PlainBM25
 from vocabtool.errors import InvalidFile
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, stored_length
-from vocabtool.keywords.cutter import Cutter, Terms
+from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms, stored_length
 from vocabtool.keywords.tantivy_index import (
     META,
     TantivyReader,

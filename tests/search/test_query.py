@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import ByteStrings, Settings, Vocabulary, Words
-from vocabtool.keywords.bm25 import Clause, Term, idf
+from vocabtool.keywords.cutter import Clause, Term, idf
 from vocabtool.search import store
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.search import search

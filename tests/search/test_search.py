@@ -301,6 +301,7 @@ def test_hits() -> None:
     read = json.loads(json.dumps(told, allow_nan=False))
     assert read["hits"][0]["fields"]["day"] == "2024-01-02"
     assert read["query"]["words"][0]["surface"] == "xapian"
+    assert read["hits"][0]["explanation"]["highlights"] == [[0, 6]]
     assert read["hits"][0]["explanation"]["dense"] == {"rank": 1, "score": 1.0, "part": 0.0}
     values = ("x", 1, None, float("nan"), float("-inf"))
     tags = Hit(id="a", text="", fields={"tags": values}, score=1.0, tier=0).to_json()

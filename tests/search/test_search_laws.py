@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
 from vocabtool.choices import Fusion
-from vocabtool.keywords.bm25 import Term, idf
+from vocabtool.keywords.cutter import Term, idf
 from vocabtool.search.fusion import best_places, shared_ranks
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search

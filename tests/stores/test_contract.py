@@ -31,7 +31,7 @@ from vocabtool.choices import FUSIONS, Metric, StoredType
 from vocabtool.documents.batch import Document
 from vocabtool.errors import FolderNotEmpty, InvalidCondition, NotFound, VocabtoolError
 from vocabtool.index.index import Index
-from vocabtool.keywords.bm25 import stored_length
+from vocabtool.keywords.cutter import stored_length
 from vocabtool.search.hits import Explanation, Hit, Hits
 from vocabtool.search.search import BY_CHANCE, find_similar, search
 from vocabtool.search.settings import Settings

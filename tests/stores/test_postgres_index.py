@@ -34,7 +34,7 @@ from vocabtool import (
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, OtherModel
 from vocabtool.index.postgres.snapshot import PostgresSnapshot
-from vocabtool.keywords.bm25 import Term
+from vocabtool.keywords.cutter import Term
 
 DIM: Final = 4
 COUNT: Final = 40  # more than an export fetches at first

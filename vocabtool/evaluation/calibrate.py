@@ -35,8 +35,17 @@ from vocabtool.evaluation.evaluate import (
     with_judgements,
 )
 from vocabtool.index.raw_vectors import prepare, similarities
-from vocabtool.keywords.bm25 import Clause, Field, Term, idf, stored_length, term_score
-from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
+from vocabtool.keywords.cutter import (
+    Clause,
+    Cutter,
+    Field,
+    Term,
+    Terms,
+    idf,
+    stored_length,
+    term_score,
+    weighted_terms,
+)
 from vocabtool.keywords.tokens import SHAPES
 from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.query import Query, parse_query

@@ -45,8 +45,7 @@ from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_cha
 from vocabtool.index.store import IndexSnapshot
 from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
 from vocabtool.keywords import tantivy_index
-from vocabtool.keywords.bm25 import Term
-from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
+from vocabtool.keywords.cutter import Cutter, Term, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import (

@@ -27,10 +27,21 @@ Stop words are flagged in queries, but still indexed.
 If a text is several fields of a document joined, a weight multiplies the frequencies of a field's
 terms before the formula of BM25 dampens them (Robertson, Zaragoza and Taylor, Simple BM25 Extension
 to Multiple Weighted Fields, 2004): with the weight W, the index contains each of its terms W times.
+
+**BM25** of one term, as tantivy computes it: Robertson and Zaragoza, The Probabilistic Relevance
+Framework: BM25 and Beyond (2009), with the inverse document frequency of Lucene and tantivy:
+
+    idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5))
+    score(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
+
+Here |d| is the length of a text as :func:`stored_length` returns it; the mean is of exact lengths.
+A phrase counts as one term; its idf is the sum of the idfs of its terms. The score of an identifier
+is only its idf, because texts have too few identifiers for a meaningful length.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -41,14 +52,13 @@ from itertools import chain, pairwise
 from os.path import commonprefix
 from string import punctuation
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import unicodedataplus
 
 from vocabtool.choices import LANGUAGES, Language
 from vocabtool.documents.options import BETWEEN, TEXT, weights_of
 from vocabtool.errors import UnsupportedFormat
-from vocabtool.keywords.bm25 import Term
 from vocabtool.keywords.tokens import (
     MAX_TERM,
     SHAPES,
@@ -107,6 +117,39 @@ QUOTED: Final = re.compile(r'(?<!\w)["\uff02“”„«»]([^"\uff02“”„«�
 
 _DIGIT: Final = re.compile(r"\d")
 OPENING: Final = re.compile(r'(?<!\w)["\uff02“”„«»](?=\w)')
+
+
+Field = Literal["words", "surfaces"]
+
+
+class Term(NamedTuple):
+    """A term of a field: a folded and stemmed word (``words``) or an identifier (``surfaces``)."""
+
+    field: Field
+    text: str
+
+
+class Clause(NamedTuple):
+    """One term, or a phrase: several consecutive words of the field ``words``.
+
+    ``parts``: for a clause with an identifier, the terms of the identifier's parts. The score of
+    the clause is the larger of the identifier's score and the sum of the parts' scores.
+    """
+
+    terms: tuple[Term, ...]
+    boost: float = 1.0
+    parts: tuple[Term, ...] = ()
+
+
+class KeywordQuery(NamedTuple):
+    """A query: the score of a document is the sum of the scores of its clauses.
+
+    A search finds the documents that match every clause of ``must``. If ``must`` is empty, the
+    search finds the documents that match any clause of ``should``.
+    """
+
+    should: tuple[Clause, ...]
+    must: tuple[Clause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +453,40 @@ def _stop_words(language: str) -> Callable[[str], bool]:
 
 def _is_none(word: str) -> bool:
     return False
+
+
+K1: Final = 1.2
+B: Final = 0.75
+
+
+def idf(documents: int, frequency: int) -> float:
+    """Return the inverse document frequency of a term.
+
+    ``frequency``: the number of documents that contain the term. It may exceed ``documents``,
+    because it includes deleted documents.
+    """
+    frequency = min(frequency, documents)
+    return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def stored_length(length: int) -> int:
+    """Return the number of words of a text as tantivy stores it, in one byte.
+
+    Numbers below 40 are exact. A larger one is rounded down: 24 is subtracted, and only the four
+    highest bits of the rest are kept. Source: Lucene's ``SmallFloat.intToByte4``.
+    """
+    rest = max(length - 24, 0)
+    dropped = max(rest.bit_length() - 4, 0)
+    return min(length, 24) + (rest >> dropped << dropped)
+
+
+def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
+    """Return the BM25 score of a term in a text.
+
+    ``count``: the number of occurrences of the term. ``length``: the number of words of the text,
+    or its stored length.
+    """
+    return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))
 
 
 _CHUNK: Final = re.compile(r"\S+")

@@ -1,6 +1,6 @@
 """The keyword index, built with tantivy: one writer, and any number of concurrent readers.
 
-An identifier has a constant score (``bm25.py``), which would prevent tantivy from skipping
+An identifier has a constant score (``cutter.py``), which would prevent tantivy from skipping
 documents (block-max WAND). So a query with words and identifiers runs as two queries.
 
 ``commit`` returns when the commit is on disk. Tantivy does not flush the folder after it renames
@@ -30,8 +30,7 @@ from vocabtool.errors import (
     VocabtoolError,
     reading,
 )
-from vocabtool.keywords.bm25 import Clause, Field, KeywordQuery, Term, idf
-from vocabtool.keywords.cutter import Terms
+from vocabtool.keywords.cutter import Clause, Field, KeywordQuery, Term, Terms, idf
 from vocabtool.system.own_files import (
     checksum,
     checksum_of,

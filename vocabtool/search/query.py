@@ -32,8 +32,7 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.documents.batch import Kind
-from vocabtool.keywords.bm25 import Clause, Term, idf
-from vocabtool.keywords.cutter import QUOTED, Cutter, QueryWord
+from vocabtool.keywords.cutter import QUOTED, Clause, Cutter, QueryWord, Term, idf
 from vocabtool.keywords.tokens import is_identifier, is_name
 from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Settings

@@ -18,10 +18,26 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term, idf, term_score
-from vocabtool.keywords.cutter import OPENING, QUOTED, highlights
+from vocabtool.keywords.cutter import (
+    OPENING,
+    QUOTED,
+    Clause,
+    KeywordQuery,
+    Term,
+    highlights,
+    idf,
+    term_score,
+)
 from vocabtool.search.conditions import Where
-from vocabtool.search.fusion import Candidates, Fused, Places, best_places, fuse
+from vocabtool.search.fusion import (
+    Candidates,
+    Fused,
+    Places,
+    best_places,
+    fuse,
+    open_reranker,
+    rerank,
+)
 from vocabtool.search.hits import (
     DEEP,
     NO_VECTOR,
@@ -36,7 +52,6 @@ from vocabtool.search.hits import (
     WordSummary,
 )
 from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
-from vocabtool.search.rerank import rerank
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, LegQuery, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
@@ -380,8 +395,16 @@ class Retrieval:
         relevance: list[float | None] = [None] * len(places)
         fused_ranks: list[int | None] = [None] * len(places)
         if settings.rerank is not None:
-            text = self.query.searched
-            order, relevance = rerank(snapshot, settings, text, rows[places], tiers[places])
+            reranker, best_rows = open_reranker(settings.rerank), rows[places]
+            first = snapshot.fetch_documents(best_rows[: settings.rerank_depth])
+            order, relevance = rerank(
+                reranker,
+                self.query.searched,
+                [document.text for document in first],
+                best_rows,
+                tiers[places],
+                snapshot.ids,
+            )
             fused_ranks = (order + 1).tolist()
             places, best = places[order][:count], best[order][:count]
         total = int(np.count_nonzero(scores > 0)) if by_words else len(rows)

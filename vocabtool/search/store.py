@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
-from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of

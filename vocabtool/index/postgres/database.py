@@ -22,7 +22,7 @@ The index with the number N has these tables:
     terms_N          term, field, text,           field: w or s. Terms are never removed
                      documents                    the document frequency
     postings_N       term, doc,                   length: the number of words of the document, as
-                     frequency, length            keywords/bm25.py rounds it
+                     frequency, length            keywords/cutter.py rounds it
     facts_N          name, value                  the files of the model
 
 The numbers of a schema begin at a random number. So an index that is dropped with its schema and

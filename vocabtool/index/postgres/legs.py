@@ -20,7 +20,7 @@ from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.postgres import database
-from vocabtool.keywords.bm25 import K1, B, Clause, Term, idf
+from vocabtool.keywords.cutter import K1, B, Clause, Term, idf
 from vocabtool.search import store
 
 LISTED: Final = 2  # of a candidate that is among the best of the keyword leg

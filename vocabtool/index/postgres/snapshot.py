@@ -37,8 +37,7 @@ from vocabtool.index.postgres.database import (
 from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
 from vocabtool.index.raw_vectors import prepare
 from vocabtool.index.store import DocumentsChanged, IndexSnapshot
-from vocabtool.keywords.bm25 import Clause, KeywordQuery, Term
-from vocabtool.keywords.cutter import Cutter
+from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
 from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
 from vocabtool.search import store
 from vocabtool.search.conditions import Where

@@ -37,7 +37,7 @@ from vocabtool.tokenization.words import Words
 
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
-# The length of a text as stored in a posting: the function stored_length in keywords/bm25.py.
+# The length of a text as stored in a posting: the function stored_length in keywords/cutter.py.
 BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
 STORED_LENGTH: Final = (
     f"CASE WHEN d.words < 40 THEN d.words ELSE 24 + (d.words - 24 >> {BITS} << {BITS}) END"

@@ -36,8 +36,7 @@ from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
 from vocabtool.index.postgres.snapshot import canaries_of
 from vocabtool.index.vector_codes import EASIER, CodeFacts
-from vocabtool.keywords.bm25 import Field, stored_length
-from vocabtool.keywords.cutter import Cutter, Terms, weighted_terms
+from vocabtool.keywords.cutter import Cutter, Field, Terms, stored_length, weighted_terms
 from vocabtool.system.messages import Progress
 from vocabtool.system.ranking import Rows
 
