@@ -16,6 +16,7 @@ from vocabtool.cli.models import WORDS_MODEL, WORDS_OPTIONS, open_words
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS, split_model
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
+from vocabtool.vocabulary import decode, encode, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,8 +137,8 @@ def oov_command(
     can be compressed (.gz, .zst). FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
+    from vocabtool.oov import suggest as suggestions
     from vocabtool.oov.counter import OovCounter
-    from vocabtool.oov.suggest import suggest as suggest_words
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.report import format_of, safe
 
@@ -153,7 +154,7 @@ def oov_command(
             "for models of subword pieces"
         )
     if suggest is not None:
-        suggest_words(words, (), suggest)  # refuses a model before any document is read
+        suggestions.suggest(words, (), suggest)  # refuses a model before any document is read
     steps = "; ".join(words.describe())
     steps = steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
@@ -170,11 +171,19 @@ def oov_command(
     token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
     counter = OovCounter(words, budget=budget << 20, limit=token_limit)
     kept: list[pa.StringArray] = []
-    texts = _keep((batch.texts for batch in documents), None if suggest is None else kept)
-    counter.count(texts)
+
+    def texts() -> Iterator[pa.StringArray]:
+        size = 0
+        for batch in documents:
+            if suggest is not None and size <= suggestions.MAX_TEXT:
+                kept.append(batch.texts)
+                size += batch.texts.nbytes
+            yield batch.texts
+
+    counter.count(texts())
     report = counter.report(model=model, sources=files)
     output.refuse_nothing(report.documents, files, skipped=log.skipped.first)
-    suggested = None if suggest is None else suggest_words(words, kept, suggest)
+    suggested = None if suggest is None else suggestions.suggest(words, kept, suggest)
     notes = (*report.notes, *notes, *log.notes, *unclear, *(suggested.notes if suggested else ()))
     report = replace(report, notes=notes, suggested=suggested)
     output.deliver_report(oov_report(report), file, html, form)
@@ -239,20 +248,6 @@ def _token_limit(
     return stated, notes
 
 
-def _keep(
-    batches: Iterator[pa.StringArray], kept: list[pa.StringArray] | None
-) -> Iterator[pa.StringArray]:
-    """Yield all batches. Also append batches to ``kept``, until it has over ``MAX_TEXT`` bytes."""
-    from vocabtool.oov.suggest import MAX_TEXT
-
-    size = 0
-    for batch in batches:
-        if kept is not None and size <= MAX_TEXT:
-            kept.append(batch)
-            size += batch.nbytes
-        yield batch
-
-
 def _print_masked(
     words: Words,
     batches: Iterator[Batch],
@@ -261,17 +256,15 @@ def _print_masked(
     sources: tuple[str, ...],
     log: ReadLog,
 ) -> None:
-    from vocabtool.tokenization import mask as masks
-    from vocabtool.tokenization.text_arrays import as_bytes
-    from vocabtool.vocabulary import decode, encode, printable
+    from vocabtool.tokenization import mask, text_arrays
 
     lines = unaligned = 0
     with output.open_output(file) as out:
         # On a terminal, control characters are escaped.
         shown = file == "-" and output.width() is not None
         for batch in batches:
-            texts = [decode(text) for text in as_bytes(batch.texts)]
-            for text, missing in masks.mask(texts, words.look_up, mode):
+            texts = [decode(text) for text in text_arrays.as_bytes(batch.texts)]
+            for text, missing in mask.mask(texts, words.look_up, mode):
                 line = encode(text.replace("\r\n", " ").replace("\n", " "))
                 out.write((printable(line).encode() if shown else line) + b"\n")
                 unaligned += missing
