@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.formats.test_text_tokenizers import FAR, HAS_VALUE, SMALL, VALUE, Units, changed, trie
-from vocabtool.formats.saved_model.tokenizers import DoubleArray
+from vocabtool.formats.sentencepiece import DoubleArray
 
 
 def keys_of(units: Units) -> dict[bytes, int]:

@@ -25,7 +25,7 @@ from vocabtool.formats import sentencepiece, wire, word_list
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import HEAD, Findings, PassedOver, Reader, Source, constant
 from vocabtool.formats.saved_model.graph import Node
-from vocabtool.formats.saved_model.tokenizers import KINDS, SENTENCEPIECE, pieces_of
+from vocabtool.formats.sentencepiece import KINDS, SENTENCEPIECE, pieces_of
 from vocabtool.formats.wire import Cursor, Table, Tables
 from vocabtool.formats.zip_archive import ZipArchive
 from vocabtool.system.byte_strings import ByteStrings

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, cast, get_args
 
 from vocabtool.errors import InvalidFile, NoVocabulary, VocabtoolError, reading
 from vocabtool.formats.reader import Model
-from vocabtool.formats.saved_model import graph_files, tokenizers
+from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph import (
     DT_BOOL,
     DT_INT8,
@@ -626,7 +626,7 @@ class LookupPath(NamedTuple):
                 return WordPieceTokenizer(self.rule, vocabulary, wordpiece)
             case "fast wordpiece":
                 with reading(vocabulary.name):
-                    buffer = tokenizers.buffer_of(self.linker, self.body, node)
+                    buffer = graph_files.buffer_of(self.linker, self.body, node)
                     wordpiece, end_to_end = read_fast_wordpiece(buffer)
                 steps = (
                     (*self.rule.steps, text_steps.BertSplit()) if end_to_end else self.rule.steps
@@ -676,7 +676,7 @@ def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[L
                 maker = maker_of(linker, body, node.data_input(0))
             if maker is not None:
                 with suppress(VocabtoolError, KeyError):
-                    vocabulary = tokenizers.read_tokenizer(linker, *maker, {})
+                    vocabulary = graph_files.read_tokenizer(linker, *maker, {})
         if vocabulary is None:
             continue
         way = infer_steps(TracePoint(linker, body, node.data_input(text)))

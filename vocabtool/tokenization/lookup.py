@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import sentencepiece, wire
-from vocabtool.formats.saved_model.tokenizers import END_TO_END, read_wordpiece
+from vocabtool.formats.sentencepiece import END_TO_END, read_wordpiece
 from vocabtool.tokenization.rule import Rule
 from vocabtool.tokenization.text_arrays import (
     Integers,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
-MAX_BYTES: Final = 4  # flatbuffer fields, as in saved_model/tokenizers.py
+MAX_BYTES: Final = 4  # flatbuffer fields, as in formats/sentencepiece.py
 INDICATOR: Final = 5
 UNKNOWN_TOKEN: Final = 6
 UNKNOWN_ID: Final = 7

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,11 +36,15 @@ from vocabtool.formats.saved_model.contents import (
     read_variables,
 )
 from vocabtool.formats.saved_model.graph import (
+    DT_INT8,
     DT_STRING,
+    DT_UINT8,
     PHRASE_OP,
     PIECE_OP,
     STRING_TYPE,
     TABLE_OP,
+    Body,
+    Node,
 )
 from vocabtool.formats.saved_model.meta_graph import (
     TABLES,
@@ -50,7 +54,7 @@ from vocabtool.formats.saved_model.meta_graph import (
     read_saved_model,
 )
 from vocabtool.formats.saved_model.tables import TableDescriber
-from vocabtool.formats.saved_model.tokenizers import KINDS, read_tokenizer
+from vocabtool.formats.sentencepiece import KINDS, SENTENCEPIECE, pieces_of
 from vocabtool.formats.wire import LEN
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
@@ -275,6 +279,33 @@ def _read_tokenizers(linker: Linker, findings: Findings) -> None:
             if node.op.endswith(PHRASE_OP):
                 where = linker.graph.place(body, node.name).place
                 findings.warnings.append(f"tokenizer {where}: {PHRASES}")
+
+
+def read_tokenizer(
+    linker: Linker, body: Body, node: Node, known: dict[bytes, Vocabulary]
+) -> Vocabulary:
+    """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
+    if node.op == SENTENCEPIECE:
+        data = node.bytes_of(b"model")
+        if not data:
+            raise InvalidFile("the tokenizer's model is not in the graph: words not read")
+    else:
+        data = buffer_of(linker, body, node)
+    if data not in known:
+        known[data] = pieces_of(node.op, data)
+    # The op's scope is the name of the tokenizer.
+    name = printable(node.name).rpartition("/")[0] or printable(node.name)
+    return replace(known[data], name=name, places=(linker.graph.place(body, node.name),))
+
+
+def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
+    """Return the bytes of the constant that is the model of a tokenizer op."""
+    for reference in node.data_inputs:
+        origin = linker.origin(body, reference)
+        tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
+        if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
+            return tensor.raw_bytes()
+    raise InvalidFile("the tokenizer's model is not a constant: words not read")
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
