@@ -281,6 +281,14 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "ids past the largest, by 2": lambda: counted((1 << 63) - 2, 2),
 }
 
+VECTORS = b"the 0.418 0.24968 -0.41242\nof 0.70853 0.57088 -0.4716\n. . . 1.5e-05 -1 0.3\n"
+# Files of word vectors, and how many words are read.
+HOSTILE_VECTORS: dict[str, tuple[bytes, int]] = {
+    "blanks in words": ((b" " * 40 + b" 1 .5\n") * 230_000, 230_000),
+    "a word of digits": (VECTORS + b"x " + b"1" * 4_000_000 + b" 0.125" * 3 + b"\n", 4),
+    "a vector of a million numbers": (b"x" + b" .1" * 1_300_000 + b"\n", 0),
+}
+
 # These must be read: a limit that came down would leave what is behind it untried.
 UNDER_LIMITS = {
     *(name for name in HOSTILE if name.endswith("just under the limit")),
@@ -301,10 +309,10 @@ try:
     for vocabulary in model.vocabularies[:3]:
         vocabulary.last_id, vocabulary.unknown, vocabulary.id_array()
         vocabtool.save(vocabulary, sys.argv[2], "text")
-    found = len(model.vocabularies)
+    found = len(model.vocabularies), sum(map(len, model.vocabularies))
     del model
     show(sys.argv[1], ("json", "table"))
-    print("read", found)
+    print("read", *found)
 except vocabtool.VocabtoolError as error:
     print("refused", str(error)[:200].replace("\\n", " "))
 print(time.perf_counter() - began)
@@ -326,8 +334,22 @@ def test_ten_megabytes_of_malice(name: str, tmp_path: Path) -> None:
     if "asset" in name:
         (tmp_path / "assets").mkdir()
         (tmp_path / "assets" / "words.txt").write_bytes(b"\xff\n" * 5_000_000)
+    answer = read_in_child(tmp_path, tmp_path / "out")
+    assert answer.startswith("read" if name in UNDER_LIMITS else ("read", "refused")), answer
+
+
+@pytest.mark.parametrize("name", HOSTILE_VECTORS)
+def test_hostile_vectors(name: str, tmp_path: Path) -> None:
+    """Ten megabytes of word vectors are within the same bounds, and every word is there."""
+    data, words = HOSTILE_VECTORS[name]
+    answer = read_in_child(written(tmp_path, data, "vectors.txt"), tmp_path / "out")
+    assert answer.startswith(f"read 1 {words}" if words else "refused"), answer
+
+
+def read_in_child(model: Path, out: Path) -> str:
+    """What a process says that reads a model: it has 256 MB, and ``SECONDS`` of the processor."""
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path), str(tmp_path / "out"), str(SECONDS)],
+        [sys.executable, "-c", CHILD, str(model), str(out), str(SECONDS)],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -335,8 +357,8 @@ def test_ten_megabytes_of_malice(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     answer, _, peak = done.stdout.splitlines()
-    assert answer.startswith("read" if name in UNDER_LIMITS else ("read", "refused")), answer
     assert float(peak) < 256, (answer, peak)
+    return answer
 
 
 def fuzz(models: list[Path], full: bool, part: int = 10) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vocabtool
+from tests.builders import saved_model_bytes as b
 from tests.reader_checks import only, written
 from vocabtool import InvalidFile, Unknown, UnsupportedFormat
 
@@ -598,3 +599,74 @@ def test_settings_that_cut_no_text(settings: dict[str, Any], message: str, tmp_p
     assert vocabtool.extract(file).tokens == ["the"]
     with pytest.raises(InvalidFile, match=message):
         vocabtool.Words.of(file)
+
+
+# keras_metadata.pb of Keras 2; what is in a whole model is compared in test_models_tensorflow.py.
+
+NO_WORDS = b.saved_model(b.graph(b.node(b"x", b"Placeholder")))
+LAYER = {"class_name": "StringLookup", "config": {"name": "words"}}
+
+
+def keras_node(path: str, metadata: Any) -> bytes:
+    """One SavedObject: number, path, identifier and configuration."""
+    described = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
+    identifier = b.field(4, b"_tf_keras_layer")
+    return b.field(1, b"\x10\x07" + b.field(3, path.encode()) + identifier + b.field(5, described))
+
+
+def with_metadata(metadata: bytes) -> vocabtool.Model:
+    """A model without words in its graph, and with such a ``keras_metadata.pb``."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "saved_model.pb").write_bytes(NO_WORDS)
+        (Path(folder) / "keras_metadata.pb").write_bytes(metadata)
+        return vocabtool.inspect(folder)
+
+
+def metadata_warning(metadata: bytes) -> str:
+    found = with_metadata(metadata)
+    assert found.vocabularies == ()
+    (told,) = found.warnings
+    return told
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "contains no object: not a keras_metadata.pb, or truncated near its beginning"),
+        (
+            keras_node("a" * 4097, LAYER),
+            r"a path has 4,097 bytes; wanted at most 4,096 \(at byte 3\)",
+        ),
+        (
+            keras_node("root", b'["StringLookup"'),
+            "configuration of 'root': not JSON: Expecting",
+        ),
+        (keras_node("root", b'"StringLookup\xff"'), "of 'root': JSON that is not UTF-8"),
+        (
+            keras_node("root", b'{"StringLookup": ' + b"[]," * 131_073),
+            "of 'root': this JSON is not a",
+        ),
+    ],
+)
+def test_metadata_that_is_refused(data: bytes, message: str) -> None:
+    """Damaged files, JSON that is none and JSON that would fill the memory are refused."""
+    assert re.search(f"^keras_metadata.pb: .*{message}", metadata_warning(data))
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"oov_token": "\ud800"}, "oov_token of .* has a lone surrogate"),
+        ({"num_oov_indices": "1"}, "num_oov_indices of .* is a str, wanted int"),
+    ],
+)
+def test_settings_in_metadata_that_are_refused(config: dict[str, Any], message: str) -> None:
+    """A setting of a kind that Keras does not write is refused by name."""
+    described = {"class_name": "StringLookup", "config": config}
+    assert re.search(message, metadata_warning(keras_node("root.layer-0", described)))
+
+
+@given(st.binary() | st.binary().map(lambda data: keras_node("root", b'{"StringLookup":' + data)))
+def test_any_metadata_is_read_or_refused(data: bytes) -> None:
+    """Whatever the bytes, the answer is layers or a warning."""
+    assert len(with_metadata(data).warnings) <= 1

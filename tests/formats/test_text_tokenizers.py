@@ -13,11 +13,14 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from vocabtool import Vocabulary
+from vocabtool.formats.sentencepiece import DoubleArray
 
 WORDPIECE_OP = b"FastWordpieceTokenizeWithOffsets"
 SENTENCEPIECE_OP = b"TFText>FastSentencepieceTokenize"
@@ -272,3 +275,32 @@ def test_damaged(op: bytes, fields: dict[int, Value]) -> None:
             damaged[position] &= ~(1 << bit)
             model = inspected(op, bytes(damaged))
             assert len(model.vocabularies) + len(model.warnings) == 1
+
+
+# Keys of a trie come back from its units.
+
+
+def keys_of(units: Units) -> dict[bytes, int]:
+    """The keys of a trie with their values."""
+    keys, values = DoubleArray(units).walk()
+    return dict(zip(keys, values.tolist(), strict=True))
+
+
+def test_far_offset() -> None:
+    """With bit 9 set an offset counts in steps of 256 units."""
+    node = 256 ^ 0x61
+    base = 256 * 9000 + 0x61  # the offset cannot change the last 8 bits
+    units = {
+        0: 256 << 10,
+        node: (node ^ base) >> 8 << 10 | FAR | HAS_VALUE | 0x61,
+        base: VALUE | 5,
+        base ^ 0x62: (base ^ 0x62 ^ base + 256) << 10 | 0x62,
+    }
+    assert keys_of(changed(SMALL[:0], units)) == {b"a": 5}
+
+
+@given(st.sets(st.binary(min_size=1, max_size=6).filter(lambda key: 0 not in key), min_size=1))
+def test_any_keys_come_back(keys: set[bytes]) -> None:
+    """Whatever is put in comes out."""
+    numbered = {key: 7 * number + 3 for number, key in enumerate(keys)}
+    assert keys_of(trie(numbered)) == numbered
