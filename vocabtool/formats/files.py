@@ -118,22 +118,17 @@ def find(handle: str) -> Path:
     Raises :class:`NotFound` if the folder is missing or empty; the message says how to download the
     module.
     """
-    import hashlib
-    import shlex
-    import tempfile  # slow to import
+    import shlex  # slow to import
 
     stated = os.environ.get(CACHE_DIR)
-    cache = Path(stated or Path(tempfile.gettempdir(), "tfhub_modules"))
-    encoded = handle.encode("utf-8", "surrogateescape")
-    name = hashlib.sha1(encoded, usedforsecurity=False).hexdigest()
-    folder = cache / name
+    folder = _in_cache(stated, "tfhub_modules", handle)
     if folder.is_dir() and any(folder.iterdir()):
         return folder
     resolve = f"import tensorflow_hub; tensorflow_hub.resolve({json.dumps(handle)})"
     archive = handle + ("&" if "?" in handle else "?") + "tf-hub-format=compressed"
     raise NotFound(
         f"{handle} is not in the local cache of TensorFlow Hub.\n"
-        f"Looked for the folder {name} in {cache} "
+        f"Looked for the folder {folder.name} in {folder.parent} "
         f"({CACHE_DIR if stated else f'{CACHE_DIR} is not set'}).\n"
         "To download it into the cache:\n"
         f"  python -c {shlex.quote(resolve)}\n"
@@ -153,23 +148,29 @@ def find_encoding(name: str) -> Path:
     Raises :class:`NotFound` for an unknown encoding or a missing file. Sources:
     ``read_file_cached`` in tiktoken/load.py, and tiktoken_ext/openai_public.py.
     """
-    import hashlib
-    import tempfile
-
     encodings = tuple(set(get_args(TiktokenName)) - {"gpt2"})  # its ranks have another format
     if name not in encodings:
         listed = ", ".join(sorted(encodings))
         raise NotFound(f"{ENCODING}{name}: no such encoding, wanted one of {listed}")
-    url = ENCODINGS.format(OF_SAME_RANKS.get(name, name)).encode()
-    folder = os.getenv("TIKTOKEN_CACHE_DIR") or os.getenv("DATA_GYM_CACHE_DIR")
-    cache = Path(folder or Path(tempfile.gettempdir(), "data-gym-cache"))
-    file = cache / hashlib.sha1(url, usedforsecurity=False).hexdigest()
+    stated = os.getenv("TIKTOKEN_CACHE_DIR") or os.getenv("DATA_GYM_CACHE_DIR")
+    url = ENCODINGS.format(OF_SAME_RANKS.get(name, name))
+    file = _in_cache(stated, "data-gym-cache", url)
     if file.is_file():
         return file
+    command = f"python -c 'import tiktoken; tiktoken.get_encoding(\"{name}\")'"
     raise NotFound(
-        f"{ENCODING}{name}: not in tiktoken's cache, {cache} (TIKTOKEN_CACHE_DIR). To download it "
-        f"into the cache:\n  python -c 'import tiktoken; tiktoken.get_encoding(\"{name}\")'"
+        f"{ENCODING}{name}: not in tiktoken's cache, {file.parent} (TIKTOKEN_CACHE_DIR). "
+        f"To download it into the cache:\n  {command}"
     )
+
+
+def _in_cache(folder: str | None, default: str, address: str) -> Path:
+    """Return where a cache keeps what has an address; ``default``: its name in temporary files."""
+    import hashlib
+    import tempfile  # slow to import
+
+    name = hashlib.sha1(address.encode("utf-8", "surrogateescape"), usedforsecurity=False)
+    return Path(folder or Path(tempfile.gettempdir(), default)) / name.hexdigest()
 
 
 DEFAULT_OWNER: Final = "sentence-transformers"  # of names of models without an owner

@@ -79,10 +79,6 @@ def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ..
     return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
 
 
-def _is_small(vocabulary: Vocabulary) -> bool:
-    return vocabulary.kind == "constant" and len(vocabulary) < MIN_ENTRIES
-
-
 def _join_equal(a: Vocabulary, b: Vocabulary) -> Vocabulary:
     notes = a.notes
     if b.linked:  # notes on an unused list add nothing
@@ -157,7 +153,7 @@ class Findings:
         for finding in self.lists:
             if isinstance(finding, PassedOver):
                 passed_over.append(finding)
-            elif _is_small(finding) and not small:
+            elif finding.kind == "constant" and len(finding) < MIN_ENTRIES and not small:
                 skipped = PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
                 passed_over.append(skipped)
             else:
@@ -186,11 +182,10 @@ class Findings:
             else:
                 group.append(vocabulary)
         joined = [vocabulary for group in groups.values() for vocabulary in group]
-        joined.sort(key=len, reverse=True)
-        joined.sort(key=lambda v: (not self.is_main(v), not v.linked))
+        joined.sort(key=lambda v: (not self.is_main(v), not v.linked, -len(v)))
         taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
         # the first keeps its name; small constants, which are rarely displayed, come last
-        few = [_is_small(vocabulary) for vocabulary in joined]
+        few = [v.kind == "constant" and len(v) < MIN_ENTRIES for v in joined]
         for i in sorted(range(len(joined)), key=few.__getitem__):
             name = joined[i].name
             taken[name] += 1

@@ -10,24 +10,12 @@ from typing import Final, NamedTuple
 from vocabtool.errors import NoVocabulary, reading
 from vocabtool.formats import files
 from vocabtool.formats.files import MAX_NAMED, split_kind
-from vocabtool.formats.reader import Findings, Model, Source
+from vocabtool.formats.reader import Model, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Vocabulary
 
 MARK: Final = "#"  # separates the name of a vocabulary
-
-
-def read(model: str | Path) -> tuple[Path, Findings]:
-    """Read a folder, a file or a TensorFlow Hub handle; return its path and the findings."""
-    with reading(str(model)):
-        path = files.find_model(model)
-        if files.graphs_file_in(path) is not None:
-            return path, graph_files.read(Source.open(path))
-        # A SavedModel, the most frequent case, needs no other reader.
-        from vocabtool.formats import detection
-
-        return detection.read(path)
 
 
 class PickedVocabulary(NamedTuple):
@@ -61,8 +49,15 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
     ``small``: whether to include constants that are lists of fewer than ten strings, if no op uses
     them.
     """
-    path, result = read(model)
-    return result.model(path, small=small)
+    with reading(str(model)):
+        path = files.find_model(model)
+        if files.graphs_file_in(path) is not None:
+            findings = graph_files.read(Source.open(path))
+        else:  # a SavedModel, the most frequent case, needs no other reader
+            from vocabtool.formats import detection
+
+            path, findings = detection.read(path)
+    return findings.model(path, small=small)
 
 
 @check_arguments

@@ -256,7 +256,17 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         tables = list(describer.vocabularies(contents, findings))
         graphs.append((linker, {table.key: vocabulary for table, vocabulary in tables}))
         findings.lists += (vocabulary for _, vocabulary in tables)
-        _read_tokenizers(linker, findings)
+        pieces_of_model: dict[bytes, Vocabulary] = {}
+        for body in graph.bodies:
+            for node in body.nodes_with(PIECE_OP):
+                if node.op in KINDS:
+                    with findings.warning(f"tokenizer {graph.place(body, node.name).place}"):
+                        tokenizer = read_tokenizer(linker, body, node, pieces_of_model)
+                        findings.lists.append(tokenizer)
+            for node in body.nodes_with(PHRASE_OP):
+                if node.op.endswith(PHRASE_OP):
+                    where = graph.place(body, node.name).place
+                    findings.warnings.append(f"tokenizer {where}: {PHRASES}")
         filling = {constant for content in contents for constant in content.constants}
         read_constants(linker, filling, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
@@ -266,19 +276,6 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
                     findings.lists.append(read_asset(path))
     findings.format = opened.format
     return findings, graphs
-
-
-def _read_tokenizers(linker: Linker, findings: Findings) -> None:
-    known: dict[bytes, Vocabulary] = {}
-    for body in linker.graph.bodies:
-        for node in body.nodes_with(PIECE_OP):
-            if node.op in KINDS:
-                with findings.warning(f"tokenizer {linker.graph.place(body, node.name).place}"):
-                    findings.lists.append(read_tokenizer(linker, body, node, known))
-        for node in body.nodes_with(PHRASE_OP):
-            if node.op.endswith(PHRASE_OP):
-                where = linker.graph.place(body, node.name).place
-                findings.warnings.append(f"tokenizer {where}: {PHRASES}")
 
 
 def read_tokenizer(
