@@ -75,46 +75,6 @@ class Statistics:
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedClause:
-    """A clause and its weights.
-
-    - ``score``: the weight in the BM25 score, or ``None`` if the clause does not add to it.
-    - ``code``: the weight in the score of identifiers, or ``None`` if the clause is no identifier.
-    - ``is_unstemmed``: whether documents that match the clause get a higher tier.
-    """
-
-    clause: Clause
-    score: float | None = None
-    code: float | None = None
-    is_unstemmed: bool = False
-
-
-def _weigh(
-    statistics: Statistics,
-    should: Sequence[Clause],
-    codes: Sequence[Clause],
-    unstemmed: Sequence[Clause],
-) -> list[WeightedClause]:
-    """Weight each distinct clause; omit clauses with a term that the index does not have."""
-    weighted: dict[tuple[Term, ...], WeightedClause] = {}
-
-    def weight(clause: Clause) -> float:
-        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
-        frequencies = (statistics.frequencies[term][1] for term in clause.terms)
-        return clause.boost * saturated * sum(idf(statistics.manifest.rows, n) for n in frequencies)
-
-    score = {clause.terms: weight(clause) for clause in should}
-    code = {clause.terms: weight(clause) for clause in codes}
-    exact = {clause.terms for clause in unstemmed}
-    for clause in (*should, *codes, *unstemmed):
-        terms = clause.terms
-        if terms not in weighted and all(statistics.frequencies[term][0] for term in terms):
-            facts = score.get(terms), code.get(terms), terms in exact
-            weighted[terms] = WeightedClause(clause, *facts)
-    return list(weighted.values())
-
-
 def find_terms(n: int, terms: Sequence[Term]) -> Part:
     """Return a statement that selects ``place``, ``term`` and ``documents`` of the stored terms.
 
@@ -166,70 +126,82 @@ def totals(
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
     """
-    clauses = _weigh(statistics, should, codes, unstemmed)
-    a, b = statistics.norms
-    saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
-    single = [
-        (
-            *(at, statistics.frequencies[weighted.clause.terms[0]][0]),
-            *(weighted.clause.terms[0].field == "words", weighted.score, weighted.code),
-            weighted.is_unstemmed,
-        )
-        for at, weighted in enumerate(clauses)
-        if len(weighted.clause.terms) == 1
-    ]
+
+    def weight(clause: Clause) -> float:
+        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
+        frequencies = (statistics.frequencies[term][1] for term in clause.terms)
+        return clause.boost * saturated * sum(idf(statistics.manifest.rows, n) for n in frequencies)
+
+    scores = {clause.terms: weight(clause) for clause in should}
+    code_scores = {clause.terms: weight(clause) for clause in codes}
+    exact_terms = {clause.terms for clause in unstemmed}
+    clauses: dict[tuple[Term, ...], Clause] = {}
+    for clause in (*should, *codes, *unstemmed):
+        if all(statistics.frequencies[term][0] for term in clause.terms):  # the index has them
+            clauses.setdefault(clause.terms, clause)
+    single, phrases = list[tuple[object, ...]](), list[Part]()
+    for at, terms in enumerate(clauses):
+        weights = (at, scores.get(terms), code_scores.get(terms), terms in exact_terms)
+        if len(terms) > 1:
+            phrases.append(_phrase(n, statistics, terms, weights))
+        else:
+            number, _ = statistics.frequencies[terms[0]]
+            single.append((*weights, number, terms[0].field == "words"))
     columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 6
+    saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
     hits = Part(
         "SELECT p.doc, w.n, w.score, w.code, w.exact,"
         f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"
-        " FROM unnest(%s::int[], %s::int[], %s::bool[], %s::float8[], %s::float8[], %s::bool[])"
-        " w(n, term, word, score, code, exact)"
+        " FROM unnest(%s::int[], %s::float8[], %s::float8[], %s::bool[], %s::int[], %s::bool[])"
+        " w(n, score, code, exact, term, word)"
         f" JOIN postings_{n} p ON p.term = w.term",
-        (a, b, *columns),
+        (*statistics.norms, *columns),
     )
-    for at, weighted in enumerate(clauses):
-        if len(weighted.clause.terms) > 1:
-            hits = join(hits, " UNION ALL ", _phrase(n, statistics, at, weighted))
+    hits = join(hits, *(part for phrase in phrases for part in (" UNION ALL ", phrase)))
     code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
     exact = "bool_or(exact)" if unstemmed else "FALSE"
+    score = _score([*clauses.values()])
     return join(
-        *("SELECT doc, ", _score(clauses), f"::float4 AS score, {code} AS code, {exact} AS exact"),
-        *(" FROM (", hits, ") hits GROUP BY doc"),
+        *("SELECT doc, ", score, f"::float4 AS score, {code} AS code, {exact} AS exact FROM ("),
+        *(hits, ") hits GROUP BY doc"),
     )
 
 
-def _phrase(n: int, statistics: Statistics, place: int, weighted: WeightedClause) -> Part:
-    a, b = statistics.norms
-    terms = [statistics.frequencies[term] for term in weighted.clause.terms]
-    rarest = sorted(dict.fromkeys(terms), key=lambda term: term[1])[:JOINED]
+def _phrase(
+    n: int,
+    statistics: Statistics,
+    terms: Sequence[Term],
+    weights: tuple[int, float | None, float | None, bool],
+) -> Part:
+    """``weights``: the place of the phrase among the clauses, its two weights, if it is exact."""
+    numbered = [statistics.frequencies[term] for term in terms]
+    rarest = sorted(dict.fromkeys(numbered), key=lambda term: term[1])[:JOINED]
     joined = "".join(
         f" JOIN postings_{n} p{at} ON p{at}.doc = d.doc AND p{at}.term = {number:d}"
         for at, (number, _) in enumerate(rarest)
     )
-    in_a_row = f" {' '.join(str(number) for number, _ in terms)} "
+    in_a_row = f" {' '.join(str(number) for number, _ in numbered)} "
+    occurrences = f"(?={in_a_row})"
     # A look-ahead finds occurrences that share a term.
     count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
     return Part(
         "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool,"
         f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
         f" FROM documents_{n} d{joined} WHERE d.sequence LIKE %s",
-        (
-            *(place, weighted.score, weighted.code, weighted.is_unstemmed),
-            *(f"(?={in_a_row})", f"(?={in_a_row})", a, b, f"%{in_a_row}%"),
-        ),
+        (*weights, occurrences, occurrences, *statistics.norms, f"%{in_a_row}%"),
     )
 
 
-def _score(clauses: Sequence[WeightedClause]) -> Part:
+def _score(clauses: Sequence[Clause]) -> Part:
     """Return the sum of scores as SQL.
 
     A clause with parts adds max(0, its score - the sum of its parts' scores).
     """
-    places = {weighted.clause.terms: at for at, weighted in enumerate(clauses)}
+    places = {clause.terms: at for at, clause in enumerate(clauses)}
     owners = {
-        at: [places[term,] for term in weighted.clause.parts if (term,) in places]
-        for at, weighted in enumerate(clauses)
-        if weighted.clause.parts
+        at: [places[term,] for term in clause.parts if (term,) in places]
+        for at, clause in enumerate(clauses)
+        if clause.parts
     }
     if not owners:
         return Part("sum(score * x)")
