@@ -161,6 +161,7 @@ def test_bad_json_lines(tmp_path: Path, line: bytes, reason: str, read: Any) -> 
     [
         (b'{"text": "a", "text": "b"}', b"b"),
         (b'{"text": "\\ud83d"}', b"\xed\xa0\xbd"),
+        (b'{"text": "\\udcff"}', b"\xff"),
         (b'{"text": "\\ud83d\\ude00"}', "😀".encode()),
         (b'{"text": "\\u0000x"}', b"\0x"),
         *((b'{"text": "a", "n": %s}' % number, b"a") for number in (b"9" * 5000, b"1e999", b"NaN")),

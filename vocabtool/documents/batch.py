@@ -317,7 +317,6 @@ def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
 # ---- Python objects
 
 Item = str | bytes | Document | Mapping[str, object]
-Spelling = Callable[[str | bytes], bytes]  # encodes a string that may contain surrogates
 
 
 class Indexable(Protocol):
@@ -449,7 +448,7 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
                 if request.options.id_field is None and has_own_id(item):
-                    row = row._replace(id=own_id(item, ID, as_bytes))
+                    row = row._replace(id=own_id(item, ID))
             else:
                 wanted = "expected a string, bytes, a Document or a mapping"
                 raise BadRow(f"{wanted}, got {type(item).__name__}")
@@ -489,24 +488,21 @@ def as_bytes(text: str | bytes) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def row_of(value: object, number: int, request: Request, spell: Spelling = as_bytes) -> Row:
+def row_of(value: object, number: int, request: Request) -> Row:
     options = request.options
     field, id_field = options.single_field or TEXT, options.id_field
     if isinstance(value, str | bytes):
         if id_field is None and not options.kept_fields and options.vector_field is None:
-            return Row(number, spell(value), None, (), {})
+            return Row(number, as_bytes(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
-    if several := options.fields:
-        text = joined_text(value, several, spell)
-    elif field not in value:
-        there = f"the fields are {names_of(value)}: choose one with --field (field=)"
-        raise BadRow(f"no field {field!r}; {there}")
+    if options.fields:
+        text = joined_text(value, options.fields)
     else:
-        text = spell(_text_of(value, field))
-    id_ = None if id_field is None else own_id(value, id_field, spell)
-    kept = kept_of(value, options.kept_fields, spell)
+        text = as_bytes(_text_of(value, field))
+    id_ = None if id_field is None else own_id(value, id_field)
+    kept = kept_of(value, options.kept_fields)
     fields: dict[str, object] = {}
     if request.whole:
         hidden = options.hidden_fields(field)
@@ -520,29 +516,31 @@ def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
     return isinstance(id_, str | bytes | Integral) and not isinstance(id_, bool)
 
 
-def own_id(value: Mapping[str, object], name: str, spell: Spelling) -> bytes:
-    if name not in value:
-        there = f"the fields are {names_of(value)}: choose one with --id-field (id_field=)"
-        raise BadRow(f"no field {name!r} for the id; {there}")
-    id_ = value[name]
+def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str) -> object:
+    if name not in values:
+        there = f"the fields are {names_of(values)}: choose one with --{option.replace('_', '-')}"
+        raise BadRow(f"no field {name!r}{purpose}; {there} ({option}=)")
+    return values[name]
+
+
+def own_id(value: Mapping[str, object], name: str) -> bytes:
+    id_ = _value_of(value, name, "id_field", " for the id")
     if isinstance(id_, bool) or not isinstance(id_, str | bytes | Integral):
         wanted = "expected a string or an integer as id"
         raise BadRow(f"field {name!r}: {wanted}, got {_kind_name(id_)}")
-    return spell(id_ if isinstance(id_, str | bytes) else str(id_))
+    return as_bytes(id_ if isinstance(id_, str | bytes) else str(id_))
 
 
 def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
-    text = value[field]
+    text = _value_of(value, field, "field", "")
     if not isinstance(text, str | bytes):
         raise BadRow(f"field {field!r}: expected a string, got {_kind_name(text)}")
     return text
 
 
-def joined_text(
-    value: Mapping[str, object], fields: Sequence[str], spell: Spelling = as_bytes
-) -> bytes:
+def joined_text(value: Mapping[str, object], fields: Sequence[str]) -> bytes:
     """Return the texts of several fields, joined by blank lines, without missing fields."""
-    texts = [spell(_text_of(value, name)) for name in fields if value.get(name) is not None]
+    texts = [as_bytes(_text_of(value, name)) for name in fields if value.get(name) is not None]
     if not texts:
         raise BadRow(none_of(fields, value))
     return BETWEEN.encode().join(filter(None, texts))
@@ -552,10 +550,7 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
     name = request.options.vector_field
     if name is None:
         return None
-    if name not in values:
-        there = f"the fields are {names_of(values)}: choose one with --vector-field (vector_field=)"
-        raise BadRow(f"no field {name!r} for the vector; {there}")
-    return numbers_of(values[name], name)
+    return numbers_of(_value_of(values, name, "vector_field", " for the vector"), name)
 
 
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
@@ -576,13 +571,11 @@ def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
     return numbers
 
 
-def kept_of(
-    values: Mapping[str, object], names: Sequence[str], spell: Spelling = as_bytes
-) -> tuple[bytes | None, ...]:
-    return tuple([as_string(values.get(name), name, spell) for name in names])
+def kept_of(values: Mapping[str, object], names: Sequence[str]) -> tuple[bytes | None, ...]:
+    return tuple([as_string(values.get(name), name) for name in names])
 
 
-def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | None:
+def as_string(value: object, name: str) -> bytes | None:
     """Encode a string unchanged, and any other value as JSON text. ``None`` stays ``None``.
 
     Types without a JSON equivalent, such as dates, are converted with ``str``.
@@ -590,13 +583,13 @@ def as_string(value: object, name: str, spell: Spelling = as_bytes) -> bytes | N
     if value is None:
         return None
     if isinstance(value, str):
-        return spell(value)
+        return as_bytes(value)
     if not isinstance(value, bytes | bool | int | float | list | tuple | Mapping):
         value = _plain(value)
     if isinstance(value, str | bytes):
-        return spell(value)
+        return as_bytes(value)
     try:
-        return spell(json.dumps(value, ensure_ascii=False, default=_plain))
+        return as_bytes(json.dumps(value, ensure_ascii=False, default=_plain))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRow(f"field {name!r}: cannot be written as JSON: {error}") from error
 

@@ -55,6 +55,7 @@ Sources = Source | Iterable[Name] | Sequence[Source]
 
 ITERABLE: Final = "texts"  # name of unnamed sources in ids and messages
 STDIN: Final = "-"
+READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a small file
 UTF_16: Final = 256  # bytes in which UTF-16 has a zero byte, at least in a line end
 MAX_READ: Final = 1 << 31  # bytes that Arrow may read at once, for example a record batch
 ENDINGS_SHOWN: Final = 8  # suffixes in a message
@@ -273,11 +274,12 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 
 def read_up_to(file: Readable, size: int) -> bytes:
-    """Read ``size`` bytes, or fewer at the end. A pipe may give them in several parts."""
-    data = file.read(size)
-    while data and len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
+    """Read ``size`` bytes, or fewer at the end. A pipe may give them in several blocks."""
+    blocks, left = [], size
+    while left and (block := file.read(min(left, READ_BYTES))):
+        blocks.append(block)
+        left -= len(block)
+    return b"".join(blocks)
 
 
 def refuse_utf16(head: bytes) -> None:

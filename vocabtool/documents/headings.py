@@ -295,7 +295,7 @@ def html(source: str) -> MarkedText:
     """Return the visible text of HTML, with blank lines between blocks, and its headings."""
     if source.count("<") > MAX_TAGS:
         raise BadRow(f"the file has more than {MAX_TAGS:,} tags")
-    parts, places, headings = list[str](), list[int](), Headings()
+    texts, places, headings = list[str](), list[int](), Headings()
     length, gap, title, pre, at = 0, "", "", 0, 0
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
     tags, size = TAG.finditer(source), len(source)
@@ -312,7 +312,7 @@ def html(source: str) -> MarkedText:
                 if length:
                     content = gap + content
                 places += (length, at, start)
-                parts.append(content)
+                texts.append(content)
                 length += len(content)
                 gap = " " if not pre and data[-1:].isspace() else ""
         if tag is None:
@@ -337,11 +337,11 @@ def html(source: str) -> MarkedText:
         elif len(name) == 2 and name in "h1h2h3h4h5h6":
             begun = length + len(gap if length else "")
             if opened is not None:
-                named = " ".join("".join(parts[opened[2] :]).split())[:MAX_TITLE]
+                named = " ".join("".join(texts[opened[2] :]).split())[:MAX_TITLE]
                 headings.append(Heading(opened[1], length, opened[0], named))
-            opened = None if is_end else (int(name[1]), begun, len(parts))
+            opened = None if is_end else (int(name[1]), begun, len(texts))
     of_parts = np.array(places, np.int64).reshape(-1, 3)
-    return MarkedText("".join(parts), headings, title or first_title(headings), of_parts, source)
+    return MarkedText("".join(texts), headings, title or first_title(headings), of_parts, source)
 
 
 def python(text: str) -> MarkedText:

@@ -35,7 +35,7 @@ from vocabtool.documents.batch import (
     joined_text,
     kept_of,
 )
-from vocabtool.documents.files import Readable, refuse_utf16
+from vocabtool.documents.files import Readable, read_up_to, refuse_utf16
 from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
 from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
@@ -43,7 +43,6 @@ from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
-READ_BYTES: Final = 1 << 20  # at a time: a larger buffer takes longer than a small file
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
 MAX_SECTION: Final = 1 << 19  # characters that are cut at once; each word of them needs 200 bytes
 BATCH: Final = 1 << 18  # characters of sections that are cut together
@@ -137,13 +136,13 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         yield from (Piece(start, end, "") for start, end in sections)
         return
     # A section of several headings belongs to the last of them, the only one with a text.
-    parts = (
+    in_sections = (
         (span, path_at(section[1] - 1) if split == "heading" else None)
         for section in sections
         for span in _parts(text, section)
     )
     for batch in in_batches(
-        parts, MAX_ROWS, weight=lambda item: item[0][1] - item[0][0], most=BATCH
+        in_sections, MAX_ROWS, weight=lambda item: item[0][1] - item[0][0], most=BATCH
     ):
         spans = _fit(text, [span for span, _ in batch], sizes)
         for (_, path), pieces in zip(batch, spans, strict=True):
@@ -208,20 +207,20 @@ def _trim(text: str, span: Span) -> Span | None:
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
-    found = [[section] for section in sections]
+    pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // TOKENS
     long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
     counts = sizes.measure([text[slice(*sections[at])] for at in long])
     long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]
     if not long:
-        return found
+        return pieces
     atoms = _atoms(text, [sections[at] for at in long], sizes)
-    bodies = [_pack(text, parts, sizes) for parts in atoms]
+    bodies = [_pack(text, of_section, sizes) for of_section in atoms]
     checked = iter(_check(text, _with_overlaps(text, bodies, sizes), sizes))
     for at, some in zip(long, bodies, strict=True):
-        found[at] = [span for _ in some for span in next(checked)]
-    return found
+        pieces[at] = [span for _ in some for span in next(checked)]
+    return pieces
 
 
 Atom = tuple[int, int, int]  # start, end, count
@@ -231,15 +230,15 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
     body = sizes.size - sizes.overlap
     done, todo = list[Atom](), sections
     for place in (*PLACES, None):
-        parts: list[Span] = []
+        spans: list[Span] = []
         for start, end in todo:
             if place is None:
                 bounds = [*range(start, end, max(body // 4, 1)), end]
             else:
                 bounds = [start, *(match.end() for match in place.finditer(text, start, end)), end]
-            parts += pairwise(dict.fromkeys(bounds))
-        counts = sizes.measure([text[a:b] for a, b in parts])
-        atoms = [(a, b, count) for (a, b), count in zip(parts, counts, strict=True)]
+            spans += pairwise(dict.fromkeys(bounds))
+        counts = sizes.measure([text[a:b] for a, b in spans])
+        atoms = [(a, b, count) for (a, b), count in zip(spans, counts, strict=True)]
         todo = [(a, b) for a, b, count in atoms if count > body and place]
         done += [atom for atom in atoms if atom[2] <= body or not place]
         if not todo:
@@ -292,22 +291,22 @@ def _with_overlaps(
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
     """Drop the overlap of pieces that are too long. Halve pieces that are still too long."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
-    if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then parts add up
+    if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then counts add up
         return [[span] for span in spans]
     counts = sizes.measure([text[start:end] for start, end in spans])
-    found = []
+    checked = []
     for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
         if count <= sizes.size or (first == start and end - start == 1):
-            found.append([span])
+            checked.append([span])
             continue
-        parts = [(start, end)]
+        halves = [(start, end)]
         if first == start:
             blank = BLANK.search(text, (start + end) // 2, end - 1)
             middle = (start + end) // 2 if blank is None else blank.end()
-            parts = [(start, middle), (middle, end)]
-        left = [(part[0], part) for part in parts if _trim(text, part)]
-        found.append([one for each in _check(text, left, sizes) for one in each])
-    return found
+            halves = [(start, middle), (middle, end)]
+        left = [(half[0], half) for half in halves if _trim(text, half)]
+        checked.append([one for spans in _check(text, left, sizes) for one in spans])
+    return checked
 
 
 # ---- documents
@@ -347,13 +346,10 @@ def read_pieces(
             "pieces. Read the file in a separate run, without --field and --id-field"
         )
     try:
-        parts, left = [], MAX_FILE_BYTES + 1
-        while left and (block := file.read(min(left, READ_BYTES))):
-            parts.append(block)
-            left -= len(block)
-        if not left:
+        content = read_up_to(file, MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
             raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
-        marked = mark(b"".join(parts), Path(request.source))
+        marked = mark(content, Path(request.source))
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return

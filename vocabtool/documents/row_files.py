@@ -4,8 +4,8 @@ Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+20
 text. An empty line is a document. A byte order mark at the start of the file is left out.
 
 JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
-lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes three bytes of
-invalid UTF-8. If a key is repeated, its last value is used.
+lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes invalid UTF-8,
+as in Python's texts. If a key is repeated, its last value is used.
 
 TFRecord: each record is a ``tf.Example``, read without TensorFlow. A record is the length of its
 data (uint64, little-endian), a checksum of these eight bytes, the data, and a checksum of the data.
@@ -192,14 +192,10 @@ def _row(value: object, number: int, request: Request) -> Row | None:
             if not value.strip(BLANK):
                 return None
             value = _parse(value)
-        return row_of(value, number, request, _spell)
+        return row_of(value, number, request)
     except BadRow as bad:
         request.refuse(number, str(bad))
         return None
-
-
-def _spell(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
 def _parse(line: bytes) -> object:

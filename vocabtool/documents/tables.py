@@ -283,9 +283,9 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
         )
         columns = Columns.of_table(table.schema_arrow, request.options)
         skipped, first = _skip(_counts_of_groups(table.metadata), request)
-        parts = _row_groups(table, file, skipped, dict.fromkeys(columns.read(request)))
+        row_groups = _row_groups(table, file, skipped, dict.fromkeys(columns.read(request)))
         for some in in_batches(
-            parts, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
+            row_groups, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
         ):
             rows = pa.concat_batches(some)
             numbers = np.arange(first, first + rows.num_rows)
@@ -329,9 +329,9 @@ def _row_groups(
         at_once = max(1, min(ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
         source = coded if max(longest, default=0) > LONG_TEXT else table
         for rows in source.iter_batches(at_once, [group], [*wanted]):
-            for part in in_parts(rows):
-                columns = [decode(column) for column in part.columns]
-                decoded = pa.record_batch(columns, part.schema.names)
+            for some in in_parts(rows):
+                columns = [decode(column) for column in some.columns]
+                decoded = pa.record_batch(columns, some.schema.names)
                 growth.add(decoded.nbytes)
                 yield decoded
 
@@ -379,9 +379,9 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
         options = pa.ipc.IpcReadOptions(included_fields=places)
         table = pa.ipc.open_file(file, options=options)
         skipped, first = _skip(_counts_of_batches(file.name), request)
-        parts = map(table.get_batch, range(skipped, table.num_record_batches))
+        record_batches = map(table.get_batch, range(skipped, table.num_record_batches))
         size = os.fstat(file.fileno()).st_size
-        yield from _batches(parts, schema, request, first, lambda: size)
+        yield from _batches(record_batches, schema, request, first, lambda: size)
 
 
 def _counts_of_batches(name: str) -> Iterator[int]:
@@ -399,10 +399,10 @@ def read_table(source: Any, request: Request) -> Iterator[Batch]:
     memory.
     """
     first = 1
-    parts = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()
+    tables = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()
     with reading(request.source), arrow_errors("the table cannot be read"):
-        for part in parts:
-            reader = pa.RecordBatchReader.from_stream(part)
+        for table in tables:
+            reader = pa.RecordBatchReader.from_stream(table)
             for rows in reader:
                 yield from _batches([rows], reader.schema, request, first)
                 first += rows.num_rows
@@ -424,7 +424,7 @@ def row_counts(name: str, options: ReadOptions) -> list[int] | None:
 
 
 def _batches(
-    parts: Iterable[pa.RecordBatch],
+    record_batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     request: Request,
     first: int = 1,
@@ -432,7 +432,7 @@ def _batches(
 ) -> Iterator[Batch]:
     """Read rows. ``read`` returns the number of bytes read from a file, which they can outgrow."""
     columns, growth = Columns.of_table(schema, request.options), _Growth()
-    for rows in parts:
+    for rows in record_batches:
         chosen = rows if request.whole else rows.select(columns.read(request))
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8
@@ -444,10 +444,10 @@ def _batches(
             growth.add(int(_text_ends(chosen)[-1]))
         at_once = MAX_ROWS if columns.vector is None else ROWS_AT_ONCE
         for start in range(0, chosen.num_rows, at_once):
-            for part in in_parts(chosen.slice(start, at_once)):
-                numbers = np.arange(first, first + part.num_rows)
-                yield from in_size(columns.batch(part, numbers, request), request.size)
-                first += part.num_rows
+            for some in in_parts(chosen.slice(start, at_once)):
+                numbers = np.arange(first, first + some.num_rows)
+                yield from in_size(columns.batch(some, numbers, request), request.size)
+                first += some.num_rows
 
 
 # ---- CSV and TSV
