@@ -10,8 +10,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from glob import has_magic
@@ -154,6 +153,7 @@ class Part:
     - ``files``: for each path, a pair: the file's name, as in ids and messages, and the number of
       the FILE argument.
     - ``notes``: messages about files that are not read.
+    - ``shards``: the path of the input if it is a folder of shards.
     """
 
     sources: tuple[Sources, ...]
@@ -161,10 +161,7 @@ class Part:
     files: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     is_stream: bool = False
     notes: tuple[str, ...] = ()
-
-    @property
-    def shards(self) -> Path | None:
-        return shards_in(self.sources[0])
+    shards: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,9 +179,9 @@ class LoadBatch:
     batch: Batch
     source: int
     counts: Mapping[str, int]
-    estimated: int = 0
-    existing: Rows = field(default_factory=lambda: NO_ROWS)
-    same: Rows = field(default_factory=lambda: NO_ROWS)
+    estimated: int
+    existing: Rows
+    same: Rows
 
 
 class Loader:
@@ -317,8 +314,11 @@ class Loader:
         elif encoder is not None and self._before.manifest.configuration.encoder is not None:
             self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
         read = Stream.from_generator(partial(self._read, part, shards))
+        if given is not None:
+            read = Stream.from_generator(partial(self._with_vectors, part, given, read))
+        prepared = read.map(partial(self._prepare, part))
         committed, estimated = counts["read"], 0
-        with closed_after(read.map(self._encode, workers=threads)) as encoded:
+        with closed_after(prepared.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, part)
                 estimated += batch.estimated
@@ -392,11 +392,8 @@ class Loader:
             synced=finished and self._request.sync,
         )
 
-    def _read(self, part: Part, shards: Shards | None) -> Iterator[LoadBatch]:
-        """Yield the documents that are not loaded yet, with the vectors that came with them.
-
-        If they are compared with those of the index, only the first with each id is left.
-        """
+    def _read(self, part: Part, shards: Shards | None) -> Iterator[tuple[Batch, int]]:
+        """Yield the documents that are not loaded yet, and the number of their FILE."""
         files = part.files
         if shards is not None:
             number = next((number for _, number in files.values()), 0)
@@ -414,16 +411,37 @@ class Loader:
                     start=self._start,
                     measure=self._measure,
                 )
-            with closed_after(read), self._with_vectors(part) as with_vectors:
+            with closed_after(read):
                 for batch in read:
-                    name, source = files.get(batch.source, (batch.source, ENCODED))
+                    name, number = files.get(batch.source, (batch.source, ENCODED))
                     searched = PATH_FIRST if batch.path_first else part.options.fields
-                    named = of_file(batch.with_source(name), searched=searched)
-                    for documents in with_vectors(named):
-                        is_given = documents.vectors is not None and source == ENCODED
-                        yield self._without_repeated(documents, 0 if is_given else source, part)
+                    yield of_file(batch.with_source(name), searched=searched), number
 
-    def _without_repeated(self, batch: Batch, source: int, part: Part) -> LoadBatch:
+    def _with_vectors(
+        self, part: Part, given: Given, read: Iterable[tuple[Batch, int]]
+    ) -> Iterator[tuple[Batch, int]]:
+        """Yield the documents with the vectors that the user gave."""
+        skipped = self._log.skipped
+        before = skipped.count
+        with open_vectors(given, self._path) as vectors, closed_after(read) as remaining:
+            if not vectors.has_ids and not part.is_stream and not self._start:
+                check_counts(vectors, part.sources, part.options, self._measure)
+            matcher = Matcher(vectors, self._start)
+            for batch, source in remaining:
+                if not vectors.has_ids and skipped.count > before:
+                    place, reason = skipped.first[-1]
+                    what = f"skipped row ({reason}). Correct it, because {vectors.name} has a "
+                    raise InvalidFile(f"{what}vector for each row", file=place)
+                for documents in matcher.attach(batch):
+                    yield documents, source
+            self._notes += filter(None, [matcher.finish()])
+
+    def _prepare(self, part: Part, read: tuple[Batch, int]) -> LoadBatch:
+        """Check documents, and leave out those whose id was read before, if they are compared."""
+        batch, source = read
+        if batch.vectors is not None and part.shards is None:
+            self._check_given(batch)
+            source = 0 if source == ENCODED else source
         bad = int(not_utf8(batch.texts))
         if bad and not self._has_not_utf8:
             self._has_not_utf8 = True
@@ -435,37 +453,21 @@ class Loader:
             repeated = self._ids.add(batch.id_array(), "", batch.numbers)
             self._log.repeated += len(repeated)
             batch = batch.only(~np.isin(np.arange(len(batch)), repeated))
-        return LoadBatch(batch=batch, source=source, counts={"read": len(batch), "not_utf8": bad})
+        return LoadBatch(
+            batch=batch,
+            source=source,
+            counts={"read": len(batch), "not_utf8": bad},
+            estimated=0,
+            existing=NO_ROWS,
+            same=NO_ROWS,
+        )
 
-    @contextmanager
-    def _with_vectors(self, part: Part) -> Iterator[Callable[[Batch], Iterator[Batch]]]:
-        """Yield a function that adds the user's vectors to a batch."""
-        given = self._request.vectors
-        if given is None:
-            is_checked = part.shards is not None  # by the fingerprint of its model
-            yield lambda batch: iter([batch if is_checked else self._check_given(batch)])
+    def _check_given(self, batch: Batch) -> None:
+        """Check vectors that are not the encoder's; compare the first with those it makes."""
+        vectors, configuration = batch.vectors, self._before.manifest.configuration
+        if vectors is None or not len(batch):
             return
-        skipped = self._log.skipped.count
-        with open_vectors(given, self._path) as vectors:
-            if not vectors.has_ids and not part.is_stream and not self._start:
-                check_counts(vectors, part.sources, part.options, self._measure)
-            matcher = Matcher(vectors, self._start)
-
-            def attach(batch: Batch) -> Iterator[Batch]:
-                if not vectors.has_ids and self._log.skipped.count > skipped:
-                    place, reason = self._log.skipped.first[-1]
-                    what = f"skipped row ({reason}). Correct it, because {vectors.name} has a "
-                    raise InvalidFile(f"{what}vector for each row", file=place)
-                return map(self._check_given, matcher.attach(batch))
-
-            yield attach
-            self._notes += filter(None, [matcher.finish()])
-
-    def _check_given(self, batch: Batch) -> Batch:
-        if batch.vectors is None or not len(batch):
-            return batch
-        configuration = self._before.manifest.configuration
-        if (dim := batch.vectors.shape[1]) != configuration.dim:
+        if (dim := vectors.shape[1]) != configuration.dim:
             what = f"the vector has {dim:,} numbers, but the index needs {configuration.dim:,}"
             raise InvalidFile(what, file=batch.place(0))
         encoder = self._before.model.encoder
@@ -475,11 +477,10 @@ class Loader:
             canaries = Canaries(
                 [batch.id_of(int(row)) for row in rows],
                 [text.decode("utf-8", "replace") for text in texts],
-                prepare(batch.vectors[rows], configuration.metric),
+                prepare(vectors[rows], configuration.metric),
             )
             agreement = compare_canaries(self._name, canaries, encoder, configuration.metric)
             self._is_compared = agreement.documents > 0
-        return batch
 
     def _read_shards(self, shards: Shards) -> Iterator[Batch]:
         """Yield the documents of all shards that are not loaded yet."""
@@ -621,8 +622,8 @@ def parts_of_names(
         inside = files_outside([source.name], index, options) or []
         for file in inside:
             labels.setdefault(file, (file, numbers[source.path]))
-    if shards_in(sources) is not None:
-        return [Part((sources,), options, labels)], all_known
+    if (shards := shards_in(sources)) is not None:
+        return [Part((sources,), options, labels, shards=shards)], all_known
     notes = left_out(sources, options, index)
     return [Part((files,), options, labels, notes=notes)], all_known
 
@@ -683,8 +684,8 @@ def parts_of_index(
         taken.update(by_real_path)
         start = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
         labels = {file: (file.removeprefix(start), numbers[source.path]) for file in files}
-        if shards_in(name) is not None:
-            parts.append(Part((name,), source.options, labels))
+        if (shards := shards_in(name)) is not None:
+            parts.append(Part((name,), source.options, labels, shards=shards))
             continue
         notes = left_out(name, source.options, index)
         read: tuple[Sources, ...] = (files,)
