@@ -7,7 +7,8 @@ import io
 import pickle
 import threading
 from collections.abc import Callable, Iterator
-from itertools import count, islice
+from functools import partial
+from itertools import count, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def documents(count: int) -> list[Document]:
 ON_ENDLESS: dict[str, tuple[Callable[[Stream[int]], Stream[Any]], int]] = {
     "map": (lambda s: s.map(doubled), 3),
     "map in threads": (lambda s: s.map(doubled, workers=2), 3 + 4),
+    "map unordered": (lambda s: s.map(doubled, workers=2, ordered=False), 3 + 4),
     "flat_map": (lambda s: s.flat_map(range), 4),
     "filter": (lambda s: s.filter(odd), 6),
     "interleave": (lambda s: interleave([s, s], 2), 3),
@@ -117,14 +119,6 @@ def test_an_iterator_is_read_once() -> None:
         assert list(cached) == list(cached)
 
 
-def test_map_in_processes() -> None:
-    """The function of each element, in order; unordered: the same elements."""
-    numbers = Stream.of(range(9))
-    assert list(numbers.map(doubled, workers=2, kind="processes")) == list(range(0, 18, 2))
-    unordered = numbers.map(doubled, workers=2, ordered=False)
-    assert sorted(unordered) == list(range(0, 18, 2))
-
-
 def fail_at_two(number: int) -> int:
     if number == 2:
         raise KeyError("no")
@@ -180,13 +174,18 @@ SKIPPED_UNREAD: list[Callable[[Stream[int]], Stream[Any]]] = [
     *(lambda s: s.prefetch(2).skip(6), lambda s: s.batch(2).skip(3)),
     lambda s: s.repeat(2).skip(16).take(2),
 ]
+FROM_INDEXABLE: list[Callable[[Indexed], Stream[Any]]] = [
+    Stream.of,
+    Stream.from_indexable,
+    partial(Stream.from_indexable, workers=2),
+]
 
 
 def test_what_is_skipped_is_not_read() -> None:
     """Operators that keep order and number pass on what is skipped to an indexable."""
-    for operator in SKIPPED_UNREAD:
+    for make, operator in product(FROM_INDEXABLE, SKIPPED_UNREAD):
         source = Indexed(range(10))
-        assert list(operator(Stream.of(source)))
+        assert list(operator(make(source)))
         assert min(source.read) == 6
 
 
@@ -303,14 +302,6 @@ def test_a_generator_is_read_again_and_in_parallel() -> None:
     assert sorted(Stream.from_generator(waiting, workers=2)) == [0, 1]
     with pytest.raises(ValueError, match="workers: wanted 1 or more, got 0"):
         Stream.from_generator(share, workers=0)
-
-
-def test_an_indexable_is_read_in_parallel() -> None:
-    """In order, with or without threads; what is skipped is not read."""
-    for workers in (0, 2):
-        source = Indexed("abcdef")
-        assert list(Stream.from_indexable(source, workers=workers).skip(4)) == ["e", "f"]
-        assert sorted(source.read) == [4, 5]
 
 
 def test_ids_stay_with_the_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,12 +61,8 @@ class Once(Generic[T]):
         yield from self.source(first)
 
 
-def from_start(make: Callable[[], Iterable[T]]) -> Start[T]:
-    """Return how a pass begins over a source that must be read from its beginning."""
-    return partial(_begin, make)
-
-
-def _begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
+def begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
+    """Begin a pass over a source that must be read from its beginning."""
     return rest(make(), first)
 
 

@@ -152,7 +152,7 @@ class Stream(Generic[T]):
         """
         stages = (_stage("Stream.from_generator", make, workers=workers),)
         if workers is None:
-            return cls(operators.from_start(make), stages=stages)
+            return cls(partial(operators.begin, make), stages=stages)
         _check("workers", workers, 1)
         generators = [partial(make, number, workers) for number in range(workers)]
         threads = [cls.from_generator(generator).prefetch(READ_AHEAD) for generator in generators]
@@ -203,7 +203,7 @@ class Stream(Generic[T]):
 
     def flat_map(self, fn: Callable[[T], Iterable[R]]) -> Stream[R]:
         """Replace an element by the items of ``fn(element)``. Raises the errors of :meth:`map`."""
-        start = operators.from_start(partial(operators.flat_map, self.start, fn))
+        start = partial(operators.begin, partial(operators.flat_map, self.start, fn))
         return self._then(_stage("flat_map", fn), start)
 
     def interleave(
@@ -220,7 +220,7 @@ class Stream(Generic[T]):
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
-        start = operators.from_start(partial(operators.filter_elements, self.start, fn))
+        start = partial(operators.begin, partial(operators.filter_elements, self.start, fn))
         return self._then(_stage("filter", fn), start)
 
     def take(self, most: int) -> Stream[T]:
@@ -278,7 +278,7 @@ class Stream(Generic[T]):
         passes = Passes() if reshuffle else None
         shuffled = partial(operators.shuffle, self.start, buffer, seed, passes)
         stage = _stage("shuffle", buffer, seed=seed)
-        return self._then(stage, operators.from_start(shuffled), self.size)
+        return self._then(stage, partial(operators.begin, shuffled), self.size)
 
     def shuffle_shards(
         self: Stream[Document], *, seed: int, buffer: int = 10_000, at_once: int = 4
@@ -300,7 +300,7 @@ class Stream(Generic[T]):
         _check("shuffle_shards: at_once", at_once, 1)
         shuffled = partial(self.documents.shuffled_shards, seed, buffer, at_once)
         stage = _stage("shuffle_shards", seed=seed)
-        return self._then(stage, operators.from_start(shuffled), self.size)
+        return self._then(stage, partial(operators.begin, shuffled), self.size)
 
     def prefetch(self, count: int) -> Stream[T]:
         """Read elements in a thread before they are requested, at most ``count`` ahead."""
@@ -357,7 +357,7 @@ class Stream(Generic[T]):
         _check("batch_by_length: tokens", tokens, 1)
         _check("batch_by_length: buffer", buffer, 1)
         lists = partial(operators.lists_by_length, self.start, tokens, length, buffer)
-        return self._then(_stage("batch_by_length", tokens), operators.from_start(lists))
+        return self._then(_stage("batch_by_length", tokens), partial(operators.begin, lists))
 
     def to_arrow(
         self: Stream[Document], *, batch_size: int = 1024, fields: Fields = None
@@ -475,7 +475,7 @@ def interleave(
     _check("block_length", block_length, 1)
     turns = partial(operators.interleave, Stream.of(streams).start, cycle_length, block_length)
     stage = _stage("interleave", streams, cycle_length, block_length)
-    return Stream(operators.from_start(turns), stages=(stage,))
+    return Stream(partial(operators.begin, turns), stages=(stage,))
 
 
 def mix(
@@ -516,7 +516,7 @@ def mix(
     sized = tuple(item.size for item in mixed)
     drawn = partial(operators.draw, mixed, partial(_shares, sized, numbers), seed)
     stages = (_stage("mix", streams, seed=seed),)
-    return Stream(operators.from_start(drawn), partial(operators.all_of, sized), stages=stages)
+    return Stream(partial(operators.begin, drawn), partial(operators.all_of, sized), stages=stages)
 
 
 def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[tuple[float, float]]:
