@@ -79,7 +79,10 @@ def test_whitespace_and_lower_are_python(texts: list[bytes]) -> None:
 
 @given(st.lists(SOME, max_size=4))
 def test_keras_is_bytes_lower_and_translate(texts: list[bytes]) -> None:
-    """A to Z lower-case, ASCII punctuation removed, split at ASCII whitespace."""
+    """A to Z lower-case, ASCII punctuation removed, split at ASCII whitespace.
+
+    ``formats/test_keras.py`` compares the same steps with Keras.
+    """
     marks = string.punctuation.encode()
     wanted = [text.lower().translate(None, marks).split() for text in texts]
     assert words("keras", *texts) == wanted
@@ -91,20 +94,6 @@ def test_words_are_runs_joined_only_with_a_digit(text: str) -> None:
     joined = re.findall(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*", text.lower())
     wanted = [[word] if re.search("[0-9]", word) else re.split("[-_.]", word) for word in joined]
     assert shown("words", text) == [word for each in wanted for word in each]
-
-
-def test_keras_is_the_layer() -> None:
-    """Return the words of TextVectorization."""
-    pytest.importorskip("tensorflow", reason="the oracle of this test is Keras itself")
-    import keras
-
-    texts = ["The Café's quick-brown DOG, didn't.", string.printable, "", "İ \u00a0É ß", "a\0b"]
-    ours = [[decode(word) for word in found] for found in words("keras", *texts)]
-    vocabulary = sorted({word for found in ours for word in found})
-    layer = keras.layers.TextVectorization(vocabulary=vocabulary)
-    names = layer.get_vocabulary()
-    rows = [[names[i] for i in row if i] for row in layer(texts).numpy()]
-    assert rows == ours
 
 
 TREEBANK_SENTENCES = [

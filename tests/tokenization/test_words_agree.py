@@ -26,7 +26,6 @@ NAMES = [*TEXT_CASES]
 # SentencePiece's ops get whole texts; other tests compare their pieces.
 PLAIN = [name for name in NAMES if "sentencepiece" not in name]
 WORDPIECES = [name for name in PLAIN if name.startswith(("bert", "fast_", "wordpiece"))]
-WHOLE_WORDS = [name for name in PLAIN if name not in WORDPIECES]
 Built = Callable[[str], tuple[Path, TextTruth]]
 Told = list[list[tuple[bytes, bool]]]
 
@@ -53,7 +52,10 @@ def wanted(truth: TextTruth, texts: tuple[bytes, ...]) -> Told:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", [*PLAIN, *NOT_UNDERSTOOD])
 def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built) -> None:
-    """Without TensorFlow the same words, known and unknown, or an error that names the op."""
+    """Without TensorFlow the same words, known and unknown, or an error that names the op.
+
+    Ids are the model's own, except for hash buckets; pieces are those of the op.
+    """
     path, truth = text_model(name)
     if name in NOT_UNDERSTOOD:
         with pytest.raises(VocabtoolError, match=r"FastSentencepieceTokenize(?s:.*)--rule"):
@@ -67,33 +69,16 @@ def test_rules_make_the_words_that_tensorflow_makes(name: str, text_model: Built
     others = {other.vocabulary.name: other for other in words.others}
     for other in truth.others:
         assert told(others[other.vocabulary or ""], texts) == wanted(other, texts)
-
-
-@pytest.mark.sampled(10)
-@pytest.mark.parametrize("name", WHOLE_WORDS)
-def test_rules_give_the_ids_that_tensorflow_gives(name: str, text_model: Built) -> None:
-    """Ids are the model's own, except for hash buckets."""
-    path, truth = text_model(name)
-    words = Words.of(path, name=truth.vocabulary)
-    texts = truth.accepted()
-    rows = words.split(texts).to_pylist()
+    if name in WORDPIECES:
+        assert truth.pieces is not None
+        for row, pieces in zip(truth.words(texts), truth.pieces(texts), strict=True):
+            assert [[*map(str.encode, words.pieces(word))] for word in row] == pieces
+        return
     buckets = words.vocabulary.unknown is not None and words.vocabulary.unknown.count > 1
-    for row, ids in zip(rows, truth.ids(texts), strict=True):
-        hidden = [buckets and not word["known"] for word in row]
-        told_ids = [None if hide else i for i, hide in zip(ids, hidden, strict=True)]
-        assert [word["id"] for word in row] == told_ids
-
-
-@pytest.mark.parametrize("name", WORDPIECES)
-def test_pieces_of_words_are_those_of_tensorflow(name: str, text_model: Built) -> None:
-    """The pieces of a word are those of the op."""
-    path, truth = text_model(name)
-    texts = truth.accepted()
-    words = Words.of(path, name=truth.vocabulary)
-    assert truth.pieces is not None
-    for row, pieces in zip(truth.words(texts), truth.pieces(texts), strict=True):
-        told_pieces = [[piece.encode() for piece in words.pieces(word)] for word in row]
-        assert told_pieces == pieces
+    for judged, ids in zip(words.split(texts).to_pylist(), truth.ids(texts), strict=True):
+        hidden = [buckets and not word["known"] for word in judged]
+        shown = [None if hide else i for i, hide in zip(ids, hidden, strict=True)]
+        assert [word["id"] for word in judged] == shown
 
 
 SENTENCEPIECES = [name for name in NAMES if name.startswith("sentencepiece")]

@@ -32,11 +32,7 @@ from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
 from vocabtool.formats.tokenizer_folder import LOWER
 from vocabtool.system.messages import plural
-from vocabtool.tokenization.lookup import (
-    SpelledWord,
-    WordLookup,
-    look_up_spelled,
-)
+from vocabtool.tokenization.lookup import SpelledWord, WordLookup, look_up_spelled
 from vocabtool.tokenization.text_arrays import (
     Integers,
     TokenCodes,

@@ -28,13 +28,7 @@ from vocabtool.tokenization.rule import (
     tokenizer_file,
 )
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.vocabulary import (
-    STILL_A_VECTOR,
-    Kind,
-    Vocabulary,
-    decode,
-    encode,
-)
+from vocabtool.vocabulary import STILL_A_VECTOR, Kind, Vocabulary, decode, encode
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
 LIST = f"a list of words does not define how a text is split into words; {NAME_RULE}"
