@@ -116,3 +116,16 @@ def test_each_option_of_a_search_is_described_once() -> None:
     assert set(hints) - set(of_command) == {"identifier", "rerank_depth"}
     assert of_command["group_by"] == ["--group-by"]
     assert of_command["a"] == ["-a", "--weight"]
+
+
+def test_each_option_of_an_index_is_described_once() -> None:
+    """The keywords of Python are options of the command, of the index and of its model."""
+    keywords = {*signature(Index.create).parameters} - {"path", "sample", "in_place"}
+    command = cli.get_command(click.Context(cli), "index")
+    assert command is not None
+    only_python = {"recall", "exact_below", "kind", "fitted", "max_batch", "requests", "retries"}
+    assert keywords - {option.name for option in command.params} == only_python
+    assert {"metric", "language", "dim", "prompt_query"} < keywords
+    assert keywords < {*signature(Index.create_for).parameters}
+    of_model = {*signature(Index.open).parameters} - {"path"}
+    assert keywords - of_model == {"metric", "dtype", "language", "recall", "exact_below", "force"}

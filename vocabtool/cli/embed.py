@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype
+from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype, options_of
 from vocabtool.cli import options, output
-from vocabtool.cli.index import ENCODER
+from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server
 /embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is
 interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
+OF_SERVER: Final = ("api_key_env", "timeout")
+ENCODER = options.gather(
+    "encoder",
+    *options.options_for(EncoderOptions, "signature", "output", "name", "fingerprint"),
+    options.rule_option(options_of(EncoderOptions)["rule"].full_help),
+    *options.options_for(EncoderOptions, "vocabulary", "trust", "prompt_query", "prompt_document"),
+    *options.options_for(EncoderOptions, "dim", "weights", *OF_SERVER),
+)
 RUN = options.gather(
     "run",
     options.default_option(

@@ -7,21 +7,24 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import click
 from click.core import ParameterSource
 
-from vocabtool.choices import COMMIT_ROWS, LANGUAGES, Metric, OnExisting, StoredType, options_of
+from vocabtool.choices import COMMIT_ROWS, OnExisting
 from vocabtool.cli import options, output
+from vocabtool.cli.embed import ENCODER, OF_SERVER
+from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
+from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.index import folder as folder_files
+from vocabtool.index import folder_store
+from vocabtool.index.folder import IndexOptions, is_address, is_index
+from vocabtool.index.index import Index
+from vocabtool.index.load import LoadReport, shards_in
 from vocabtool.system.messages import Progress, plural, tell
-
-if TYPE_CHECKING:
-    from vocabtool.documents.options import ReadOptions
-    from vocabtool.index.index import Index
-    from vocabtool.index.load import LoadReport
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
 word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,
@@ -32,7 +35,6 @@ is in the user's cache ($VOCABTOOL_CACHE), and the model is needed where the cac
 it. If the command is interrupted, run it again: it resumes."""
 
 
-OF_SERVER: Final = ("api_key_env", "timeout")
 # The other options of the model are stored in the index.
 MODEL_AND_TRUST: Final = (
     click.option(
@@ -45,34 +47,7 @@ MODEL_AND_TRUST: Final = (
 INDEX_MODEL = options.gather(
     "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_SERVER)
 )
-ENCODER = options.gather(
-    "encoder",
-    *options.options_for(EncoderOptions, "signature", "output", "name", "fingerprint"),
-    options.rule_option(options_of(EncoderOptions)["rule"].full_help),
-    *options.options_for(EncoderOptions, "vocabulary", "trust", "prompt_query", "prompt_document"),
-    *options.options_for(EncoderOptions, "dim", "weights", *OF_SERVER),
-)
-SHAPE = options.gather(
-    "shape",
-    options.default_option(
-        "--metric",
-        type=click.Choice(get_args(Metric)),
-        default="cosine",
-        help="How the similarity of vectors is measured.",
-    ),
-    options.default_option(
-        "--dtype",
-        type=click.Choice(get_args(StoredType)),
-        default="float16",
-        help="Type of the stored vectors.",
-    ),
-    options.default_option(
-        "--language",
-        metavar="NAME",
-        default="english",
-        help=f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
-    ),
-)
+SHAPE = options.gather("shape", *options.options_for(IndexOptions, "metric", "dtype", "language"))
 ROWS: Final = options.default_option(
     "--commit-rows",
     type=click.IntRange(1),
@@ -135,9 +110,6 @@ def index_command(
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
     """
-    from vocabtool.index.folder import removed_if_empty
-    from vocabtool.index.index import Index
-    from vocabtool.index.load import shards_in
     from vocabtool.reports.report import safe
 
     _refuse_an_index(files)
@@ -149,7 +121,7 @@ def index_command(
         paths = [path for path in (model, vectors) if path is not None and Path(path).is_file()]
         build, index = _open(folder, files, model, given, read, (every, paths) if force else None)
         if isinstance(build, Path):
-            stack.enter_context(removed_if_empty(build))
+            stack.enter_context(folder_files.removed_if_empty(build))
         else:
             given |= {"force": force, "in_place": False}
         if index is not None:
@@ -257,8 +229,6 @@ def update_command(
 
 @contextmanager
 def _advice_after_a_stop(folder: str = "", force: bool = False) -> Iterator[None]:
-    from vocabtool.index.folder import is_address
-
     try:
         yield
     except KeyboardInterrupt:
@@ -268,8 +238,6 @@ def _advice_after_a_stop(folder: str = "", force: bool = False) -> Iterator[None
 
 
 def _refuse_an_index(files: Sequence[str]) -> None:
-    from vocabtool.index.folder import is_index
-
     for name in files:
         if is_index(Path(name)):
             raise VocabtoolError(
@@ -280,8 +248,6 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
-    from vocabtool.index.index import Index
-
     index = Index.open(folder, **options.given_options(model))
     for note in index.notes:
         tell(note)
@@ -302,33 +268,29 @@ def _open(
     the model and the vectors, if they are files. The new index is then built in another folder. A
     later run with the same options resumes this build, unless a FILE is a stream.
     """
-    from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
-    from vocabtool.index import folder as folders
-    from vocabtool.index.index import Index
-
-    if folders.is_address(folder):
+    if is_address(folder):
         try:
             index = Index.open(folder, model, **given) if force is None else None
         except NotFound:
             index = None
         return folder, index
     path = Path(folder)
-    if force is None or not folders.is_index(path):
-        index = Index.open(path, model, **given) if folders.is_index(path) else None
+    if force is None or not is_index(path):
+        index = Index.open(path, model, **given) if is_index(path) else None
         return path, index
-    folders.refuse_others(path, allow_index=True)
+    folder_files.refuse_others(path, allow_index=True)
     inputs = files_outside(list(files), path, read) or []
     every, paths = force
     plan = json.dumps([facts_of([*inputs, *paths]), every], default=str)
-    build = folders.build_folder(path, plan)
+    build = folder_files.build_folder(path, plan)
     try:
-        if folders.is_index(build) and can_be_read_again(inputs):
+        if is_index(build) and can_be_read_again(inputs):
             index = Index.open(build, model, **given)
             index.snapshot().model.check_given()
             return build, index
     except (InvalidFile, NotFound, OtherModel):
         pass
-    folders.remove_build(build)
+    folder_files.remove_build(build)
     return build, None
 
 
@@ -417,16 +379,13 @@ def _show(
 @options.DIR
 def compact_command(folder: str) -> None:
     """Rewrite the index in DIR without deleted documents."""
-    from vocabtool.index.folder import is_address, read_manifest
-    from vocabtool.index.folder_store import compact
-
     with output.progress_bar(False) as progress:
         if is_address(folder):
             index = open_index(folder, {})
             removed, left = index.compact(progress), len(index)
         else:  # a folder is not opened: its keywords may be damaged
-            removed = compact(Path(folder), progress)
-            left = read_manifest(Path(folder)).live
+            removed = folder_store.compact(Path(folder), progress)
+            left = folder_files.read_manifest(Path(folder)).live
     deleted = plural(removed, "deleted document", "deleted documents")
     tell(f"{deleted} removed, {left:,} left")
 

@@ -240,8 +240,8 @@ class EncoderOptions:
         check_options(self)
 
     def given_options(self) -> dict[str, Any]:
-        """Return the options that were given, by name."""
-        values = ((option.name, getattr(self, option.name)) for option in fields(self))
+        """Return the options that were given, by name; no other fields of a subclass."""
+        values = ((option.name, getattr(self, option.name)) for option in fields(EncoderOptions))
         return {name: value for name, value in values if value is not None and value is not False}
 
     @property

@@ -29,12 +29,22 @@ from glob import escape, has_magic
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Final, TypeVar, get_args
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import EXACT_BELOW, MAX_DIM, RECALL, Language, Metric, StoredType
+from vocabtool.choices import (
+    EXACT_BELOW,
+    LANGUAGES,
+    MAX_DIM,
+    RECALL,
+    Language,
+    Metric,
+    StoredType,
+    list_options,
+    option,
+)
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
@@ -43,6 +53,7 @@ from vocabtool.index.database import NAME, Database, file_state
 from vocabtool.index.vector_codes import CodeFacts
 from vocabtool.keywords.tantivy_index import META
 from vocabtool.search.settings import Calibration
+from vocabtool.system.arguments import check_options
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
@@ -103,24 +114,47 @@ class FileFacts:
     crc32c: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """The settings of an index, fixed when it is created.
+@list_options
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """Options of a new index, besides those of its model.
+
+    They cannot change later. Raises ``ValueError`` for an invalid value.
+    """
+
+    metric: Metric = option("cosine", "How the similarity of vectors is measured.")
+    dtype: StoredType = option("float16", "Type of the stored vectors.")
+    language: Language = option(
+        "english",
+        f"Language of stems and stop words: {', '.join(LANGUAGES)} (no stems or stop words).",
+        metavar="NAME",
+    )
+    recall: float = option(RECALL, "recall@10 that approximate search must reach.")
+    exact_below: int | None = option(
+        None,
+        "Number of documents up to which a search compares every vector.",
+        if_none=f"{EXACT_BELOW:,} in a folder, 5,000 in PostgreSQL",
+        least=0,
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if not 0 < self.recall <= 1:
+            raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(IndexOptions):
+    """The settings of an index, as they are stored: its options, and what its model is.
 
     - ``cutter``: fingerprint of the keyword tokenizer.
-    - ``recall``: target recall@10 of approximate search.
-    - ``exact_below``: number of rows up to which search is exact.
     - ``encoder``, ``words``, ``vocabulary``, ``vectors``, ``weights``: fingerprints; ``None`` for a
       part that the index does not have.
     - ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
     """
 
     dim: int
-    metric: Metric
-    dtype: StoredType
-    language: Language
     cutter: str
-    recall: float = RECALL
     exact_below: int = EXACT_BELOW
     model: str | None = None
     kind: str | None = None
@@ -133,24 +167,12 @@ class Configuration:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        numbers = {"dim": self.dim, "exact_below": self.exact_below}
-        for name, number in numbers.items():
+        super().__post_init__()
+        for name, number in {"dim": self.dim, "exact_below": self.exact_below}.items():
             if type(number) is not int:  # other types would not survive JSON
                 raise ValueError(f"{name} must be an integer, got {number!r}")
         if not 0 < self.dim <= MAX_DIM:
             raise ValueError(f"dim must be from 1 to {MAX_DIM:,}, got {self.dim}")
-        if not 0 < self.recall <= 1:
-            raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
-        if self.exact_below < 0:
-            raise ValueError(f"exact_below must be at least 0, got {self.exact_below}")
-        for name, value, among in (
-            ("metric", self.metric, Metric),
-            ("dtype", self.dtype, StoredType),
-        ):
-            if value not in get_args(among):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(among))}, got {value!r}"
-                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,6 @@ from vocabtool.system.own_files import (
     sync_folder,
     telling_full_disk,
 )
-from vocabtool.tokenization.words import Words
 
 AS_COMMITTED: Final = "nothing was changed since the last commit"
 OF_FILES: Final = {VECTORS: "vectors", **dict.fromkeys((NAME, *JOURNALS), "documents")}
@@ -105,14 +104,12 @@ class FolderStore:
         address: str | Path,
         configuration: Configuration,
         opened: OpenedModel,
-        words: Words | None,
         *,
         replaces: bool,
     ) -> FolderStore:
         """Create an empty index. Raises the errors of :meth:`Index.create`.
 
-        - ``words``: the words of a vocabulary that the user passed.
-        - ``replaces``: whether :meth:`put_in_place` will replace an index that is already there.
+        ``replaces``: whether :meth:`put_in_place` will replace an index that is already there.
         """
         path = Path(address)
         if replaces and folder.is_index(path):
@@ -141,7 +138,7 @@ class FolderStore:
                     shutil.rmtree(path, ignore_errors=True)
                 raise
         # So that neither the model nor the vocabulary is opened twice.
-        return cls(path, opened.encoder, {"vocabulary": words})
+        return cls(path, opened.encoder, {"vocabulary": opened.vocabulary})
 
     def refresh(self) -> None:
         self.snapshot = open_snapshot(self.path, self.snapshot)

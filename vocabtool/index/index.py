@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from pathlib import Path
 from threading import Lock
@@ -19,39 +19,36 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpa
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import (
-    COMMIT_ROWS,
-    RECALL,
-    Language,
-    Metric,
-    OnExisting,
-    StoredType,
-)
+from vocabtool.choices import COMMIT_ROWS, OnExisting
 from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
 from vocabtool.documents.vectors import Given, dim_of, read_vector
 from vocabtool.embedding.shards import WEIGHTS, Shards
-from vocabtool.encoders.encoder import Encoder, FittedWeights, Vectors
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.index import contents, folder_store
 from vocabtool.index.contents import IndexStats
 from vocabtool.index.documents import id_in_utf8
-from vocabtool.index.folder import Configuration, Manifest, home, is_address
+from vocabtool.index.folder import (
+    Configuration,
+    IndexOptions,
+    Manifest,
+    home,
+    is_address,
+)
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
 from vocabtool.index.store import DocumentsChanged, IndexSnapshot, VerifyReport
 from vocabtool.index.writer import Writer
-from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import find_similar, search
 from vocabtool.search.settings import Calibration, Search, Searches, Settings
 from vocabtool.system.arguments import check_arguments, takes
 from vocabtool.system.messages import Progress, plural
-from vocabtool.tokenization.words import GivenWords
 
 if TYPE_CHECKING:
     from vocabtool.index.postgres.store import PostgresStore
@@ -70,6 +67,43 @@ NO_STOP_WORDS: Final = (
 )
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Opening(EncoderOptions):
+    """The arguments of :meth:`Index.open`."""
+
+    path: str | Path
+    model: Model | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewIndex(IndexOptions, EncoderOptions):
+    """The options of :meth:`Index.create` and :meth:`Index.create_for`."""
+
+    force: bool = False
+    in_place: bool = True
+
+
+@dataclass(frozen=True)
+class Creation(NewIndex):
+    """The arguments of :meth:`Index.create`."""
+
+    path: str | Path
+    model: Model | None = None
+    sample: Iterable[str | bytes] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class CreationForSources(NewIndex):
+    """The arguments of :meth:`Index.create_for`."""
+
+    path: str | Path
+    sources: Sources
+    model: Model | None = None
+    read: ReadOptions = field(kw_only=True)
+    vectors: Given | None = field(default=None, kw_only=True)
+    notify: Callable[[str], object] | None = field(default=None, kw_only=True)
 
 
 class Index:
@@ -107,100 +141,51 @@ class Index:
         return copied
 
     @classmethod
-    @check_arguments
-    def create(
-        cls,
-        path: str | Path,
-        model: Model | None = None,
-        *,
-        dim: int | None = None,
-        vocabulary: GivenWords | None = None,
-        rule: str | None = None,
-        sample: Iterable[str | bytes] | None = None,
-        metric: Metric = "cosine",
-        dtype: StoredType = "float16",
-        language: Language = "english",
-        recall: float = RECALL,
-        exact_below: int | None = None,
-        force: bool = False,
-        in_place: bool = True,
-        **options: Any,
-    ) -> Index:
+    @takes(Creation)
+    def create(cls, request: Creation) -> Index:
         """Create an empty index in a new folder.
 
         - ``path``: a new folder, or the address of an engine, such as
           ``postgresql://user@host/database?index=NAME``.
-        - ``model``: the model that makes the vectors, as in :func:`open_encoder`, with its
-          ``options``.
-        - ``dim``: the length of your own vectors. With a ``model``, ``dim`` is one of its options.
-        - ``vocabulary``, ``rule``: the words that the model knows, as in :meth:`Words.of`, if it
-          has no words of its own (a callable, a server, your own vectors). The index keeps a copy.
-          If ``vocabulary`` is a model whose graph splits texts into words, the index also opens
-          this model again, so do not move it.
+        - ``model``: the model that makes the vectors, as in :func:`open_encoder`.
         - ``sample``: texts on which the weights of word vectors are fitted.
-        - ``metric``: how vectors are compared. ``dtype``: type of the stored vectors.
-        - ``language``: language of stems and stop words.
-        - ``recall``: recall@10 that approximate search must reach. Up to ``exact_below`` documents
-          (default: 20,000 in a folder, 5,000 in PostgreSQL), search compares every vector.
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
+        - The other arguments are the options of :class:`~vocabtool.index.folder.IndexOptions`, such
+          as ``metric="l2"``, and those of the model:
+          :class:`~vocabtool.encoders.encoder.EncoderOptions`. Without a ``model``, ``dim`` is the
+          length of your own vectors. ``vocabulary`` and ``rule`` are the words that the model
+          knows, as in :meth:`Words.of`, if it has no words of its own (a callable, a server, your
+          own vectors). The index keeps a copy. If ``vocabulary`` is a model whose graph splits
+          texts into words, the index also opens this model again, so do not move it.
 
         Raises :class:`FolderNotEmpty` if the folder is not empty; with ``force``, the folder may
         contain an index. Raises ``ValueError`` for conflicting arguments, and
         :class:`VocabtoolError` for other errors.
         """
-        if model is not None:
-            of_model = {"vocabulary": vocabulary, "rule": rule, "dim": dim}
-            options |= {name: value for name, value in of_model.items() if value is not None}
-            opened = open_model(model, options, sample)
-        elif dim is None:
+        of_model = request.given_options()
+        if request.model is not None:
+            opened = open_model(request.model, of_model, request.sample)
+        elif request.dim is None:
             raise ValueError(
                 "pass a model, or dim (the length of your own vectors); to search keywords alone, "
                 "pass dim=1 and vectors of zeros"
             )
-        elif options:
-            raise ValueError(f"{next(iter(options))}: this argument needs a model")
+        elif others := [name for name in of_model if name not in ("dim", "vocabulary", "rule")]:
+            raise ValueError(f"{others[0]}: this argument needs a model")
         else:
-            opened = vocabulary_alone(vocabulary, rule)
-        encoder, words, weights = opened.encoder, opened.words, opened.weights
-        kind = store_class(path)
-        size = dim if encoder is None else encoder.dim
-        assert size is not None  # noqa: S101 - without a model it is given
-        configuration = Configuration(
-            dim=size,
-            metric=metric,
-            dtype=dtype,
-            language=language,
-            cutter=Cutter(language).fingerprint,
-            recall=float(recall),
-            exact_below=kind.exact_below if exact_below is None else exact_below,
-            model=opened.model,
-            kind=encoder.kind if encoder is not None else None,
-            options=opened.options,
-            encoder=encoder.fingerprint if encoder is not None else None,
-            words=words.fingerprint if words is not None else None,
-            vocabulary=words.vocabulary.fingerprint if words is not None else None,
-            vectors=opened.vectors.fingerprint if opened.vectors is not None else None,
-            rule=opened.rule,
-            weights=weights.fingerprint if weights is not None else None,
-        )
-        given_words = words if vocabulary is not None else None
-        index = cls(kind.create(path, configuration, opened, given_words, replaces=force))
-        return index.put_in_place() if index.is_build and force and in_place else index
+            opened = vocabulary_alone(request.vocabulary, request.rule)
+        kind = store_class(request.path)
+        configuration = opened.configuration(request, request.dim or 0, kind.exact_below)
+        index = cls(kind.create(request.path, configuration, opened, replaces=request.force))
+        if index.is_build and request.force and request.in_place:
+            return index.put_in_place()
+        return index
 
     @classmethod
-    def create_for(
-        cls,
-        path: str | Path,
-        sources: Sources,
-        model: Model | None = None,
-        *,
-        read: ReadOptions,
-        vectors: Given | None = None,
-        notify: Callable[[str], object] | None = None,
-        **options: Any,
-    ) -> Index:
+    @takes(CreationForSources)
+    def create_for(cls, request: CreationForSources) -> Index:
         """Create an empty index for these sources. Call :meth:`load` to add their documents.
 
         ``read``, ``vectors``: as in :meth:`load`. ``notify``: is called with each note for the
@@ -213,10 +198,12 @@ class Index:
         """
         from vocabtool.embedding.embed import sample  # a search needs no streams
 
-        outside = home(Path(path))  # an address is no folder that a FILE could be in
+        sources, read, vectors = request.sources, request.read, request.vectors
+        outside = home(Path(request.path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
-        texts, dim, tell = None, None, notify or (lambda note: None)
-        if model is None:
+        options = {option.name: getattr(request, option.name) for option in fields(NewIndex)}
+        texts, notify = None, request.notify or (lambda note: None)
+        if request.model is None:
             has_vectors = vectors is not None or read.vector_field is not None
             if shards is None and not has_vectors:
                 raise ValueError(
@@ -224,13 +211,14 @@ class Index:
                     "or if FILE is one folder that embed wrote. If you have no model, make one "
                     "from your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
                 )
-            if "dim" in options:
+            if request.dim is not None:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
             dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
-            tell(NO_VECTORS)
+            options["dim"] = dim
+            notify(NO_VECTORS)
         elif shards is not None:
             weights = shards / WEIGHTS
-            if "fitted" not in options and weights.is_file():
+            if request.fitted is None and weights.is_file():
                 options["fitted"] = FittedWeights.read(weights)
         elif names_of(sources) is not None and can_be_read_again(
             files := files_outside(sources, outside, read) or []
@@ -242,31 +230,32 @@ class Index:
             for name in ("id", "_id"):
                 if read.id_field is None and first is not None and name in first.fields:
                     use = f"the documents have a field {name!r}: use it with --id-field {name}"
-                    tell(f"the ids of documents are FILE:LINE; {use}")
-        index = cls.create(path, model, sample=texts, **{"dim": dim, **options})
+                    notify(f"the ids of documents are FILE:LINE; {use}")
+        index = cls.create(request.path, request.model, sample=texts, **options)
         for note in index.encoder.notes if index.encoder is not None else ():
-            tell(note)
+            notify(note)
         if not index.snapshot().cutter.has_stop_words:
-            tell(NO_STOP_WORDS.format(language=index.configuration.language))
+            notify(NO_STOP_WORDS.format(language=index.configuration.language))
         return index
 
     @classmethod
-    @check_arguments
-    def open(cls, path: str | Path, model: Model | None = None, **options: Any) -> Index:
+    @takes(Opening)
+    def open(cls, request: Opening) -> Index:
         """Open the last commit of an index. The model is opened on first use.
 
-        ``model``, ``options``: the model that made the vectors, as in :func:`open_encoder`, if the
-        index cannot find it by its recorded path. If you passed the vectors yourself, up to 8
-        documents are encoded to check that the model makes the same vectors. The option
-        ``vocabulary`` is needed only if the words are in the graph of a model that the index
-        cannot find.
+        - ``model``: the model that made the vectors, as in :func:`open_encoder`, if the index
+          cannot find it by its recorded path. If you passed the vectors yourself, up to 8 documents
+          are encoded to check that the model makes the same vectors.
+        - The other arguments are options of the model. ``vocabulary`` is needed only if the words
+          are in the graph of a model that the index cannot find.
 
         Raises :class:`NotFound`, and :class:`InvalidFile` for a damaged file. The first use of the
         model raises :class:`OtherModel` if it did not make the vectors. A ``vocabulary`` that is
         not that of the index is refused at once.
         """
-        index = cls(store_class(path).open(path, model, options))
-        if options.get("vocabulary") is not None:
+        options = request.given_options()
+        index = cls(store_class(request.path).open(request.path, request.model, options))
+        if request.vocabulary is not None:
             _ = index.snapshot().known_words  # another vocabulary is refused at once
         return index
 
@@ -798,6 +787,4 @@ def store_class(path: str | Path) -> type[FolderStore] | type[PostgresStore]:
     return PostgresStore
 
 
-def open(path: str | Path, model: Model | None = None, **options: Any) -> Index:  # noqa: A001 - as `vocabtool.open(path)` reads
-    """Open an index. The same as :meth:`Index.open`."""
-    return Index.open(path, model, **options)
+open: Final = Index.open  # noqa: A001 - as `vocabtool.open(path)` reads

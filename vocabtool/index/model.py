@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import Metric
+from vocabtool.choices import Metric, options_of
 from vocabtool.encoders.encoder import (
     PROMPT_OPTIONS,
     STORED,
@@ -40,7 +40,7 @@ from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
 from vocabtool.encoders.static import StaticEncoder, VectorFile
 from vocabtool.errors import NotFound, OtherModel, VocabtoolError, reading
 from vocabtool.formats.files import split_kind
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Configuration, IndexOptions, Manifest
 from vocabtool.index.model_files import (
     MAX_MATRIX,
     VectorCopy,
@@ -53,6 +53,7 @@ from vocabtool.index.model_files import (
     write_weights,
 )
 from vocabtool.index.raw_vectors import prepare
+from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file
 from vocabtool.system.ranking import Rows
@@ -173,6 +174,35 @@ class OpenedModel:
     @property
     def vectors(self) -> VectorFile | None:
         return self.encoder.vectors if isinstance(self.encoder, StaticEncoder) else None
+
+    @property
+    def vocabulary(self) -> Words | None:
+        """The words of a vocabulary that the user passed."""
+        return self.words if "vocabulary" in self.options else None
+
+    def configuration(self, options: IndexOptions, dim: int, exact_below: int) -> Configuration:
+        """Return the settings of a new index.
+
+        ``dim``: the length of the user's own vectors. ``exact_below``: the default of the option.
+        """
+        chosen = {name: getattr(options, name) for name in options_of(IndexOptions)}
+        if options.exact_below is None:
+            chosen["exact_below"] = exact_below
+        encoder, words = self.encoder, self.words
+        return Configuration(
+            **chosen,
+            dim=dim if encoder is None else encoder.dim,
+            cutter=Cutter(options.language).fingerprint,
+            model=self.model,
+            kind=None if encoder is None else encoder.kind,
+            options=self.options,
+            encoder=None if encoder is None else encoder.fingerprint,
+            words=None if words is None else words.fingerprint,
+            vocabulary=None if words is None else words.vocabulary.fingerprint,
+            vectors=None if self.vectors is None else self.vectors.fingerprint,
+            rule=self.rule,
+            weights=None if self.weights is None else self.weights.fingerprint,
+        )
 
     def save(self, folder: Path) -> dict[str, int]:
         """Write the files of the model; return the CRC-32C of each file by file name.

@@ -33,7 +33,6 @@ from vocabtool.index.postgres.transaction import PostgresTransaction
 from vocabtool.index.store import VerifyReport
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
-from vocabtool.tokenization.words import Words
 
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
@@ -124,7 +123,6 @@ class PostgresStore:
         address: str | Path,
         configuration: Configuration,
         opened: OpenedModel,
-        words: Words | None,
         *,
         replaces: bool,
     ) -> PostgresStore:
@@ -140,7 +138,7 @@ class PostgresStore:
         manifest = Manifest(index=uuid.uuid4().hex, configuration=configuration, model_files=crcs)
         n = connections.create_index(index, manifest, files)
         try:
-            return cls(connections, index, n, opened.encoder, {"vocabulary": words})
+            return cls(connections, index, n, opened.encoder, {"vocabulary": opened.vocabulary})
         except BaseException:
             connections.drop_index(n, index, if_empty=True)
             raise
