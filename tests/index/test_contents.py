@@ -16,10 +16,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests import counted_letters
 from tests.builders.small_indexes import (
     FUSIONS,
     QUERIES,
     Scored,
+    add,
     delete,
     documents,
     made,
@@ -39,9 +41,10 @@ from vocabtool.errors import (
     VocabtoolError,
 )
 from vocabtool.index.database import DatabaseWriter
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Commit, Manifest
 from vocabtool.index.folder_store import verify as verified
-from vocabtool.index.generation import FolderSnapshot
+from vocabtool.index.generation import FolderSnapshot, canaries_of
+from vocabtool.index.model import Canaries
 from vocabtool.index.store import VerifyReport
 from vocabtool.keywords.tantivy_index import TantivyReader
 
@@ -184,6 +187,27 @@ def test_verify_begins_again_where_a_writer_took_files_away(
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
         index.verify()
+
+
+@pytest.mark.parametrize("reading", [1, 2])
+def test_a_model_is_compared_with_documents_that_a_writer_moves(
+    reading: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction when the model is opened, or when `verify` encodes documents again."""
+    index, readings = Index.create(tmp_path / "index", dim=counted_letters.DIM), list[Commit]()
+    add(index, documents(range(5)), counted_letters.encode([d.text for d in documents(range(5))]))
+
+    def read_meanwhile(commit: Commit) -> Canaries:
+        readings.append(commit)
+        if len(readings) == reading:
+            delete(index, ["d0"])
+            index.compact()
+        return canaries_of(commit)
+
+    monkeypatch.setattr("vocabtool.index.generation.canaries_of", read_meanwhile)
+    report = Index.open(index.path, counted_letters.encode).verify(model=True)
+    assert report.encoded is not None
+    assert (report.encoded.documents, len(readings)) == (4, 3)
 
 
 def test_another_keyword_rule_is_refused(tmp_path: Path) -> None:

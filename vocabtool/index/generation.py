@@ -163,9 +163,6 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
     def rows_in_order(self, where: str | None = None) -> Rows:
         return np.flatnonzero(self.live if where is None else self.where(Where.of(where)))
 
-    def canaries(self) -> Canaries:
-        return canaries_of(self.commit)
-
     @property
     def number(self) -> int:
         return int(self.commit.folder.name.rpartition("-")[2])
@@ -277,8 +274,8 @@ def open_snapshot(
         if earlier is not None:
             model = earlier.model
         else:
-            among = partial(canaries_of, commit)
-            model = IndexModel(path, commit.manifest, among, given, options)
+            canaries = partial(read_again, path, canaries_of)
+            model = IndexModel(path, commit.manifest, canaries, given, options)
         return FolderSnapshot(path, commit, model, cutter, earlier)
 
     return read_again(path, open_commit, None if earlier is None else earlier.commit)

@@ -742,7 +742,7 @@ class Index:
         report = self._store.verify(progress)
         self.refresh()
         if encoder is not None:
-            canaries, metric = self._snapshot.canaries(), self.configuration.metric
+            canaries, metric = self._snapshot.model.canaries(), self.configuration.metric
             agreement = compare_canaries(self.name, canaries, encoder, metric)
             report = replace(report, encoded=agreement)
         return report

@@ -320,8 +320,8 @@ class IndexModel:
     """The model of one index.
 
     - ``folder``: the folder that contains the files of the model.
-    - ``canaries``: a function that returns some documents with their stored vectors. With them, a
-      passed model is checked.
+    - ``canaries``: a function that returns some documents of the last commit, with their stored
+      vectors. With them, a passed model is checked.
     - ``given``, ``options``: the model that the caller passed, and its options.
     - ``name``: the name of the index, for messages.
 
@@ -338,7 +338,7 @@ class IndexModel:
         name: str | None = None,
     ) -> None:
         self._folder, self._name = folder, name or str(folder)
-        self._canaries = canaries
+        self.canaries = canaries
         self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
         self._given = given
@@ -491,7 +491,7 @@ class IndexModel:
                 f"{configuration.dim:,}. {NAME_IT}"
             )
             raise OtherModel(self._name, "model", "", encoder.fingerprint, advice=advice)
-        compare_canaries(self._name, self._canaries(), encoder, configuration.metric)
+        compare_canaries(self._name, self.canaries(), encoder, configuration.metric)
         return encoder
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from vocabtool.documents.batch import Kind
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import Agreement, Canaries, IndexModel
+from vocabtool.index.model import Agreement, IndexModel
 from vocabtool.search import store
 from vocabtool.search.store import KnownWords, ValueCounts
 from vocabtool.system.ranking import Rows
@@ -98,12 +98,6 @@ class IndexSnapshot(store.Snapshot, Protocol):
 
     def at_one_commit(self) -> AbstractContextManager[IndexSnapshot]:
         """Return a snapshot that never changes, for a ``with`` block."""
-
-    def canaries(self) -> Canaries:
-        """Return some documents from evenly spaced rows, with their vectors.
-
-        If the index has a model, documents that were added in Python with vectors are left out.
-        """
 
     def rows_in_order(self, where: str | None = None) -> Rows:
         """Return the rows of the documents that satisfy ``where`` (default: all), ascending."""

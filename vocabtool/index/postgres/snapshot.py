@@ -111,9 +111,6 @@ class PostgresSnapshot(IndexSnapshot):
             own = (self.connections, self.n, self.model, self.cutter)
             yield PostgresSnapshot(*own, connection=connection)
 
-    def canaries(self) -> Canaries:
-        return self._read(lambda opened: canaries_of(opened, self.n, self.manifest))
-
     # What is known of the commit
 
     def statistics(
