@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric, StoredType
-from vocabtool.index.raw_vectors import RawVectors, as_stored, prepare
-from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
+from vocabtool.index.recall import build_codes
+from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored, prepare
 from vocabtool.system.ranking import RankedRows
 
 Floats = NDArray[np.float32]

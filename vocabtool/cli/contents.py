@@ -52,7 +52,7 @@ def list_command(
     With --field, each line also has the values of these fields, separated by tabs.
     """
     from vocabtool.documents.batch import names_of
-    from vocabtool.index.contents import as_row
+    from vocabtool.index.snapshot import as_row
     from vocabtool.reports.report import safe
 
     index = open_index(folder, {})
@@ -87,7 +87,7 @@ def _plain(value: object) -> str:
 @ROWS
 def get_command(folder: str, ids: tuple[str, ...], report_format: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
-    from vocabtool.index.contents import as_row
+    from vocabtool.index.snapshot import as_row
     from vocabtool.reports.report import safe
 
     index = open_index(folder, {})
@@ -158,7 +158,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
 
     `vocabtool index FILE` builds an index from FILE.
     """
-    from vocabtool.index.contents import is_of_fields
+    from vocabtool.index.snapshot import is_of_fields
 
     with output.usage_errors():
         index = open_index(folder, {})

@@ -52,7 +52,7 @@ from vocabtool.vocabulary import decode
 
 Vectors: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int64]
-Given: TypeAlias = "str | os.PathLike[str] | ArrayLike"
+Given: TypeAlias = str | os.PathLike[str] | ArrayLike
 
 ARRAY: Final = "vectors"  # the name of an array in messages
 ID: Final = "id"  # columns of Parquet

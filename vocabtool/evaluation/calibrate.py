@@ -34,7 +34,7 @@ from vocabtool.evaluation.evaluate import (
     ndcg,
     with_judgements,
 )
-from vocabtool.index.raw_vectors import prepare, similarities
+from vocabtool.index.vectors import prepare, similarities
 from vocabtool.keywords.cutter import (
     Clause,
     Cutter,
@@ -55,7 +55,7 @@ from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.store import IndexSnapshot
+    from vocabtool.index.snapshot import IndexSnapshot
     from vocabtool.system.messages import Progress
 
 Kind = Literal["title", "hard"]

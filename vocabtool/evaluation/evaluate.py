@@ -45,7 +45,7 @@ from vocabtool.search.settings import Settings
 
 if TYPE_CHECKING:
     from vocabtool.index.index import Index
-    from vocabtool.index.store import IndexSnapshot
+    from vocabtool.index.snapshot import IndexSnapshot
     from vocabtool.system.messages import Progress
 
 Judged = Mapping[str, int]  # judgements of one query by document id

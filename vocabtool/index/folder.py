@@ -50,7 +50,7 @@ from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.database import NAME, Database, file_state
-from vocabtool.index.vector_codes import CodeFacts
+from vocabtool.index.vectors import CodeFacts
 from vocabtool.keywords.tantivy_index import META
 from vocabtool.search.settings import Calibration
 from vocabtool.system.arguments import check_options

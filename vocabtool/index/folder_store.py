@@ -48,8 +48,8 @@ from vocabtool.index.generation import (
 )
 from vocabtool.index.model import OpenedModel
 from vocabtool.index.model_files import VectorCopy
-from vocabtool.index.raw_vectors import measure_recall
-from vocabtool.index.store import VerifyReport
+from vocabtool.index.recall import measure_recall
+from vocabtool.index.snapshot import VerifyReport
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META

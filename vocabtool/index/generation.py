@@ -41,9 +41,9 @@ from vocabtool.index.folder import (
     remove_old_codes,
 )
 from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
-from vocabtool.index.raw_vectors import RawVectors, as_stored, similarity_by_chance
-from vocabtool.index.store import IndexSnapshot
-from vocabtool.index.vector_codes import VectorCodes, VectorLeg, build_codes
+from vocabtool.index.recall import build_codes, similarity_by_chance
+from vocabtool.index.snapshot import IndexSnapshot
+from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Cutter, Term, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter

@@ -28,8 +28,8 @@ from vocabtool.embedding.shards import WEIGHTS, Shards
 from vocabtool.encoders.encoder import Encoder, EncoderOptions, FittedWeights, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
-from vocabtool.index import contents, folder_store
-from vocabtool.index.contents import IndexStats
+from vocabtool.index import folder_store
+from vocabtool.index import snapshot as contents
 from vocabtool.index.documents import id_in_utf8
 from vocabtool.index.folder import (
     Configuration,
@@ -41,7 +41,12 @@ from vocabtool.index.folder import (
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot, VerifyReport
+from vocabtool.index.snapshot import (
+    DocumentsChanged,
+    IndexSnapshot,
+    IndexStats,
+    VerifyReport,
+)
 from vocabtool.index.writer import Writer
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand

@@ -57,8 +57,8 @@ from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, Source, home
 from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
-from vocabtool.index.raw_vectors import as_stored, prepare
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot
+from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
+from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.system.messages import Progress
 from vocabtool.system.parallel import closed_after

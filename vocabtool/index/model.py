@@ -52,7 +52,7 @@ from vocabtool.index.model_files import (
     write_vocabulary,
     write_weights,
 )
-from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.vectors import prepare
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.store import KnownWords
 from vocabtool.system.own_files import checksum, whole_file

@@ -30,7 +30,7 @@ from vocabtool.index.documents import (
 )
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.model import IndexModel, compare_canaries
-from vocabtool.index.raw_vectors import prepare
+from vocabtool.index.vectors import prepare
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import Progress, plural
 from vocabtool.system.ranking import Rows

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport
     from vocabtool.evaluation.calibrate import TunedWeight, WeightEstimate
     from vocabtool.evaluation.evaluate import Evaluation, HitRate, SelfCheck
-    from vocabtool.index.contents import IndexStats
     from vocabtool.index.index import Index
     from vocabtool.index.load import LoadReport
-    from vocabtool.index.store import VerifyReport
+    from vocabtool.index.snapshot import IndexStats, VerifyReport
 
 RATED: Final = 100  # documents; below, the time to start dominates the speed
 NAMES: Final = 10  # width of the names of facts, in characters

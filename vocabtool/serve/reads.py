@@ -27,9 +27,8 @@ from vocabtool.choices import options_of
 from vocabtool.documents.batch import Document
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_kind
-from vocabtool.index import contents
-from vocabtool.index.contents import IndexStats
 from vocabtool.index.index import Index
+from vocabtool.index.snapshot import IndexStats, count_unknown
 from vocabtool.reports.hits import hits_for_page
 from vocabtool.reports.oov import oov_report
 from vocabtool.reports.report import write
@@ -295,7 +294,7 @@ def read_routes(catalog: Catalog) -> APIRouter:
 
         def make() -> bytes:
             page = BytesIO()
-            counted = contents.count_unknown(snapshot, catalog.go_on, model=model_of(opened))
+            counted = count_unknown(snapshot, catalog.go_on, model=model_of(opened))
             assert counted is not None  # noqa: S101 - it has a vocabulary
             write(oov_report(counted), page, "html")
             return page.getvalue()

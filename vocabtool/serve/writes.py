@@ -24,10 +24,10 @@ from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
 from vocabtool.documents.row_files import BLANK, BOM, LONG
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.contents import VECTOR
 from vocabtool.index.documents import ID, MAX_FIELDS, TEXT, Item, batches_of
 from vocabtool.index.index import Index
-from vocabtool.index.raw_vectors import as_stored, prepare
+from vocabtool.index.snapshot import VECTOR
+from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve import answers
 from vocabtool.serve.answers import (

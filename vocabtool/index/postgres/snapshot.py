@@ -35,8 +35,8 @@ from vocabtool.index.postgres.database import (
     stored_text,
 )
 from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
-from vocabtool.index.raw_vectors import prepare
-from vocabtool.index.store import DocumentsChanged, IndexSnapshot
+from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
+from vocabtool.index.vectors import prepare
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
 from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
 from vocabtool.search import store

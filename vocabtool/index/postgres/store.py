@@ -30,7 +30,7 @@ from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.postgres.database import SCHEMA, TABLES, Connections, one_commit, run
 from vocabtool.index.postgres.snapshot import PostgresSnapshot, canaries_of
 from vocabtool.index.postgres.transaction import PostgresTransaction
-from vocabtool.index.store import VerifyReport
+from vocabtool.index.snapshot import VerifyReport
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
 

@@ -25,7 +25,6 @@ from pyarrow import csv
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.index import raw_vectors
 from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union
 from vocabtool.index.folder import Chance, Manifest, Source
@@ -35,7 +34,14 @@ from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
 from vocabtool.index.postgres.snapshot import canaries_of
-from vocabtool.index.vector_codes import EASIER, CodeFacts
+from vocabtool.index.recall import (
+    EASIER,
+    NEAREST,
+    QUERIES,
+    measure_recall,
+    similarity_by_chance,
+)
+from vocabtool.index.vectors import CodeFacts, RawVectors, as_stored
 from vocabtool.keywords.cutter import Cutter, Field, Terms, stored_length, weighted_terms
 from vocabtool.system.messages import Progress
 from vocabtool.system.ranking import Rows
@@ -146,7 +152,7 @@ class PostgresTransaction:
                     row[name] = conditions.storable(value.decode("utf-8", "replace"))
         texts: list[str] = [*map(conditions.storable, batch.texts.to_pylist())]
         terms = weighted_terms(self._cutter, texts, values, self.searched_fields)
-        stored = raw_vectors.as_stored(vectors, self.manifest.configuration.dtype)
+        stored = as_stored(vectors, self.manifest.configuration.dtype)
         has_vector = np.asarray(vectors.any(axis=1))
         for at, id_ in enumerate(batch.id_array().to_pylist()):
             self._new[database.key_of(id_)] = NewDocument(
@@ -264,7 +270,7 @@ class PostgresTransaction:
         sql = VectorSql.of(self._connection, self._n, configuration)
         if rows and (chance is None or rows >= 2 * chance.rows):
             with self._all_vectors(sql) as (_, vectors):
-                similarity = raw_vectors.similarity_by_chance(vectors, configuration.metric)
+                similarity = similarity_by_chance(vectors, configuration.metric)
             if similarity is not None:
                 self._store(replace(manifest, chance=Chance(similarity=similarity, rows=rows)))
         if rows <= configuration.exact_below or sql.create is None:
@@ -303,9 +309,9 @@ class PostgresTransaction:
                 return np.asarray(docs.searchsorted([doc for doc, _ in rows]), np.int64)
 
             for effort in legs.EFFORTS:
-                for setting in sql.settings(effort, raw_vectors.NEAREST + 1):
+                for setting in sql.settings(effort, NEAREST + 1):
                     run(connection, f"SET LOCAL {setting}")
-                recall = raw_vectors.measure_recall(vectors, partial(search, effort), sql.metric)
+                recall = measure_recall(vectors, partial(search, effort), sql.metric)
                 if recall > best:
                     chosen, best = effort, recall
                 if recall >= 1 - (1 - wanted) / EASIER:
@@ -316,13 +322,13 @@ class PostgresTransaction:
             candidates=chosen,
             recall_asked=wanted,
             recall=best,
-            queries=3 * raw_vectors.QUERIES,
+            queries=3 * QUERIES,
             coded=len(docs),
         )
         self._store(replace(self.manifest, codes=facts))
 
     @contextmanager
-    def _all_vectors(self, sql: VectorSql) -> Iterator[tuple[Rows, raw_vectors.RawVectors]]:
+    def _all_vectors(self, sql: VectorSql) -> Iterator[tuple[Rows, RawVectors]]:
         """Copy the vectors of one commit to a file for the ``with`` block.
 
         The first result has the numbers of their documents.
@@ -339,7 +345,7 @@ class PostgresTransaction:
                 for doc, sent in cursor:
                     docs.append(doc)
                     out.write(legs.from_bytes([sent], sql.dim).tobytes())
-            vectors = raw_vectors.RawVectors(file, dim=sql.dim, dtype="float32", count=len(docs))
+            vectors = RawVectors(file, dim=sql.dim, dtype="float32", count=len(docs))
             yield np.array(docs, np.int64), vectors
 
     def _add_columns(self) -> None:

@@ -1,4 +1,9 @@
-"""Search vectors: find candidates by their codes, then compute exact scores of these.
+"""The vectors of a commit: rows in a file, their similarities, and searches.
+
+The file has no header: rows of float16 or float32, little-endian. Searches map the file into
+memory. Building reads it block by block, because mapped pages would count as memory of the process.
+
+A search finds candidates by their codes, then computes exact scores of these.
 
 All rows without codes are compared exactly. If a mask allows only a few rows, all of them are
 compared exactly. Codes are made by FAISS: IVF lists of 4-bit PQ codes (FastScan).
@@ -19,31 +24,25 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from vocabtool.choices import Metric
+from vocabtool.choices import Metric, StoredType
 from vocabtool.encoders.encoder import Vectors
-from vocabtool.errors import UnsupportedFormat
-from vocabtool.index import raw_vectors
-from vocabtool.index.raw_vectors import QuerySample, RawVectors
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
 
 CENTROIDS: Final = 16  # of each sub-quantiser, for codes of 4 bits
 WIDTH: Final = 2  # dimensions per code
-LISTS_FROM: Final = 50_000  # rows; smaller indexes have a single list
-LISTS: Final = 1.6  # times the square root of the rows: 512 for 100,000 rows, 2,048 for a million
-SAMPLE: Final = 1 << 16  # maximum of training vectors, unless many lists need more
-SAMPLE_PER_LIST: Final = 40
 SAMPLE_PER_CODE: Final = 512
 COARSE_ROUNDS: Final = 10  # of k-means
 SEED: Final = 0
 TINY: Final = 1e-6  # relative to the largest centroid: too small for codes to represent
-MAX_CANDIDATES: Final = 1 << 14
-EASIER: Final = 2  # real queries miss twice as many of the nearest rows as synthetic ones
 
 # Rough costs in nanoseconds on one core of a server of 2023 (measured on a million vectors of 256
 # numbers). Constants, so that the same settings are chosen on every machine.
@@ -55,7 +54,143 @@ BATCH_BYTES: Final = 16 << 20  # of vectors that are read at a time by row numbe
 BATCH_ROWS: Final = 4096  # rows scored exactly at a time
 SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 
+MAX_LENGTH: Final = 1e18  # keeps the product of two vectors far below float32's maximum
+READ_BYTES: Final = 16 << 20  # block size, as float32
+IN_CACHE: Final = 1 << 16  # numbers converted at a time
+REBIASED: Final = np.float32(2.0 ** (127 - 15))
+SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: 1 bit, 3 zero bits, 15 bits
+
 Progress = Callable[[int, int], None]
+Stored: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
+
+
+class RawVectors:
+    """The first ``count`` vectors in a file, each of ``dim`` numbers. Several threads may read.
+
+    Raises :class:`InvalidFile` and :class:`NotFound`.
+    """
+
+    def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
+        self.file = file
+        self.dim = dim
+        self.dtype: StoredType = dtype
+        self.count = count
+        self._type = np.dtype(dtype).newbyteorder("<")
+        self.row_bytes: int = dim * self._type.itemsize  # the size of one vector in the file
+        with reading(str(file)):
+            size, wanted = file.stat().st_size, count * self.row_bytes
+            if size < wanted:
+                what = f"expected {wanted:,} bytes ({count:,} vectors of {self.row_bytes:,} bytes)"
+                raise InvalidFile(f"{what}, got {size:,}", offset=size)
+            self._rows: Stored = np.empty((0, dim), self._type)
+            if count:
+                self._rows = np.asarray(np.memmap(file, self._type, "r", shape=(count, dim)))
+
+    def take(self, rows: Rows) -> Vectors:
+        """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
+        return _single(self._rows.take(rows, axis=0))  # faster than indexing
+
+    def slice(self, start: int, stop: int) -> Vectors:
+        return _single(self._rows[start:stop])
+
+    def blocks(
+        self, start: int = 0, stop: int | None = None, rows: int | None = None
+    ) -> Iterator[tuple[int, Vectors]]:
+        """Yield blocks of vectors as (first row, vectors), read without the memory map.
+
+        ``rows``: number of rows in each block; by default, as many as fit in 16 MiB.
+        """
+        end = self.count if stop is None else min(stop, self.count)
+        step = rows or max(1, READ_BYTES // (4 * self.dim))
+        with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
+            opened.seek(start * self.row_bytes)
+            for first in range(start, end, step):
+                yield first, _single(self._read(opened, min(step, end - first)))
+
+    def read_rows(self, rows: Rows) -> Vectors:
+        """Read the vectors of ascending rows one by one."""
+        vectors = np.empty((len(rows), self.dim), self._type)
+        with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
+            for place, row in enumerate(rows.tolist()):
+                opened.seek(row * self.row_bytes)
+                vectors[place] = self._read(opened, 1)
+        return _single(vectors)
+
+    def _read(self, opened: FileIO, rows: int) -> Stored:
+        data = opened.read(rows * self.row_bytes) or b""
+        if len(data) != rows * self.row_bytes:
+            raise InvalidFile("the file was truncated while it was read", offset=opened.tell())
+        return np.frombuffer(data, self._type).reshape(rows, self.dim)
+
+
+def _single(stored: Stored) -> Vectors:
+    """Convert finite vectors to float32, in half the time of NumPy."""
+    # Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
+    if stored.dtype.itemsize == 4:
+        return np.ascontiguousarray(stored, np.float32)
+    halves = np.ascontiguousarray(stored).view("<i2").reshape(-1)
+    single: Vectors = np.empty(stored.shape, np.float32)
+    bits, numbers = single.reshape(-1).view(np.int32), single.reshape(-1)
+    for start in range(0, len(halves), IN_CACHE):
+        block = bits[start : start + IN_CACHE]
+        block[:] = halves[start : start + IN_CACHE]  # with the sign in all upper bits
+        block <<= 13
+        block &= SIGN_AND_REST
+        numbers[start : start + IN_CACHE] *= REBIASED
+    return single
+
+
+def prepare(vectors: NDArray[Any], metric: Metric) -> Vectors:
+    """Return vectors as an index stores them: float32, contiguous, of the same shape.
+
+    For ``cosine`` they have length 1, or are zero. Raises :class:`ValueError` for NaN and infinity,
+    and in other metrics for lengths above 1e18.
+    """
+    exact = np.asarray(vectors, np.float64)
+    lengths = np.sqrt(np.einsum("...i,...i->...", exact, exact))
+    _refuse(~np.isfinite(lengths), "contains NaN or infinity")
+    if metric == "cosine":
+        exact = exact / np.where(lengths, lengths, 1)[..., np.newaxis]
+    else:
+        _refuse(lengths > MAX_LENGTH, f"is longer than {MAX_LENGTH:g}")
+    return np.ascontiguousarray(exact, np.float32)
+
+
+def as_stored(vectors: Vectors, dtype: StoredType) -> NDArray[np.float16] | Vectors:
+    """Convert to the type of the file. Raises :class:`ValueError` if float16 overflows."""
+    with np.errstate(over="ignore"):  # refused below
+        stored = vectors.astype(np.dtype(dtype).newbyteorder("<"))
+    if dtype == "float16":
+        _refuse(
+            np.isinf(stored).any(axis=-1),
+            'contains a number too large for float16: use dtype="float32"',
+        )
+    return stored
+
+
+def similarities(query: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+    """Return the similarity of each vector to a query, float32, shape (n,); higher is better.
+
+    ``query``, ``vectors``: from :func:`prepare`, shape (dim,) and (n, dim), C-contiguous. The
+    result for one vector does not depend on the other vectors.
+    """
+    if metric == "cosine":
+        cosines: Scores = np.vecdot(vectors, query)
+        np.minimum(cosines, 1, out=cosines)  # with the next line faster than np.clip
+        return np.maximum(cosines, -1, out=cosines)
+    exact, exact_query = vectors.astype(np.float64), query.astype(np.float64)
+    if metric == "l2":
+        exact -= exact_query
+        scores: NDArray[np.float64] = -np.vecdot(exact, exact)
+    else:
+        scores = np.vecdot(exact, exact_query)
+    return scores.astype(np.float32)
+
+
+def _refuse(bad: NDArray[np.bool_] | np.bool_, what: str) -> None:
+    if np.any(bad):
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"vector {first:,} {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,81 +293,6 @@ class VectorCodes:
         return dim * (self.rows * share * COMPARED + candidates * REFINED)
 
 
-def build_codes(
-    raw: RawVectors,
-    *,
-    metric: Metric,
-    recall: float = 0.95,
-    lists: int | None = None,
-    progress: Progress | None = None,
-) -> tuple[VectorCodes, CodeFacts]:
-    """Build the codes of all rows, and choose how to search them.
-
-    - ``recall``: recall@10 that searches must reach. It is measured with synthetic queries, which
-      are easier than real queries. So the recall of synthetic queries must be higher: for
-      example, 0.975 if ``recall`` is 0.95.
-    - ``lists``: number of IVF lists; by default, it depends on the number of rows.
-    """
-    if lists is None:
-        power = round(math.log2(LISTS * math.sqrt(raw.count))) if raw.count >= LISTS_FROM else 0
-        lists = 1 << power
-    size = min(raw.count, max(SAMPLE, SAMPLE_PER_LIST * lists))
-    random = np.random.default_rng(SEED)
-    rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
-    sample = raw.read_rows(rows)
-    there = sample.any(axis=1)
-    if there.any() and not there.all():
-        rows, sample = rows[there], sample[there]
-    codes = VectorCodes.train(sample, lists, metric)
-    kinds = raw_vectors.queries_unlike_documents(sample, rows, metric, random)
-    wanted = 1 - (1 - recall) / EASIER
-    codes.add_rows(raw, progress)
-    probes, candidates, reached = _choose_setting(raw, codes, kinds, metric, wanted)
-    return codes, CodeFacts(
-        lists=lists,
-        probes=probes,
-        candidates=candidates,
-        recall_asked=recall,
-        recall=reached,
-        queries=sum(len(queries) for queries, _ in kinds),
-        coded=raw.count,
-    )
-
-
-def _choose_setting(
-    raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
-) -> tuple[int, int, float]:
-    """Return how many lists to visit, how many rows to score exactly, and the recall."""
-    truths = [raw_vectors.nearest_rows(raw, kind, metric) for kind in kinds]
-    counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
-    best, enough, cost = (1, 0, -1.0), None, math.inf
-    for probes in _steps(1, codes.lists):
-        share = probes / codes.lists
-        if codes.cost(share, 0, raw.dim) >= cost:
-            break
-        measured = [
-            raw_vectors.recall_by_count(
-                truth, codes.candidates(queries, counts[-1], probes), counts
-            )
-            for (queries, _), truth in zip(kinds, truths, strict=True)
-        ]
-        for count, values in zip(counts, zip(*measured, strict=True), strict=True):
-            setting = (probes, count, round(min(mean for mean, _ in values), 4))
-            best = max(best, setting, key=lambda one: one[2])
-            if min(mean - error for mean, error in values) >= recall:
-                if (now := codes.cost(share, count, raw.dim)) < cost:
-                    enough, cost = setting, now
-                break
-    return enough or best
-
-
-def _steps(first: int, last: int) -> list[int]:
-    """Return numbers from ``first`` to ``last``, such as 4, 6, 8, 12, 16."""
-    powers = range(first.bit_length() - 1, last.bit_length())
-    every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
-    return [step for step in every if first <= step < last] + [last]
-
-
 def _pad(vectors: Vectors) -> Vectors:
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
@@ -288,8 +348,8 @@ class VectorLeg:
         raw, metric = self.raw, self._metric
         exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)
-        if not math.isfinite(length) or (metric != "cosine" and length > raw_vectors.MAX_LENGTH):
-            raw_vectors.prepare(exact[np.newaxis], metric)  # raises the error
+        if not math.isfinite(length) or (metric != "cosine" and length > MAX_LENGTH):
+            prepare(exact[np.newaxis], metric)  # raises the error
         if metric == "cosine" and length:
             exact = exact / length
         query: Vectors = exact.astype(np.float32)
@@ -365,7 +425,7 @@ class VectorLeg:
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
-            scores = raw_vectors.similarities(query, vectors, self._metric)
+            scores = similarities(query, vectors, self._metric)
             if self._metric == "l2":
                 scores[~vectors.any(axis=1)] = np.nan
             elif np.count_nonzero(scores) < len(scores):  # only these may be zero vectors
@@ -405,9 +465,7 @@ class Block:
 
     def best(self, query: Vectors, limit: int, metric: Metric) -> RankedRows:
         if metric == "cosine" or len(self.rows) <= limit:
-            return best_of_scores(
-                self.rows, raw_vectors.similarities(query, self.vectors, metric), limit
-            )
+            return best_of_scores(self.rows, similarities(query, self.vectors, metric), limit)
         # Choose the rows that may be among the best, given the rounding errors.
         rough = np.vecdot(self.vectors, query)
         length, longest = float(np.sqrt(query @ query)), float(np.sqrt(self.squares.max()))
@@ -417,7 +475,7 @@ class Block:
             error = 2 * error + (len(query) + 8) * SINGLE * longest**2
         near = np.flatnonzero(rough >= _nth(rough, limit) - 2 * error)
         parts = (near[start : start + BATCH_ROWS] for start in range(0, len(near), BATCH_ROWS))
-        exact = [raw_vectors.similarities(query, self.vectors[part], metric) for part in parts]
+        exact = [similarities(query, self.vectors[part], metric) for part in parts]
         return best_of_scores(self.rows[near], np.concatenate(exact), limit)
 
 
