@@ -44,7 +44,7 @@ from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Commit, Manifest
 from vocabtool.index.folder_store import verify as verified
 from vocabtool.index.generation import FolderSnapshot, canaries_of
-from vocabtool.index.model import Canaries
+from vocabtool.index.measures import Canaries
 from vocabtool.index.snapshot import VerifyReport
 from vocabtool.keywords.tantivy_index import TantivyReader
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.builders.small_indexes import add, scored
 from tests.conftest import ROOT
 from vocabtool import Document, Index, open_encoder
 from vocabtool.errors import InvalidFile, NotFound, OtherModel
-from vocabtool.index.model_files import read_vocabulary, write_vocabulary
+from vocabtool.index.model import read_vocabulary, write_vocabulary
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Vocabulary
 
@@ -54,7 +55,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def made(folder: Path, model: Path, weights: str = "idf") -> Index:
+def made(folder: Path, model: Path, weights: Any = "idf") -> Index:
     """An index with a document for each word."""
     texts = [*dict.fromkeys(HARD), "twice naïve unheard 日本"]
     sample = texts if weights == "idf" else None

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric, StoredType
-from vocabtool.index.recall import build_codes
+from vocabtool.index.measures import build_codes
 from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored, prepare
 from vocabtool.system.ranking import RankedRows
 

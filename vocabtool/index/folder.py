@@ -2,7 +2,7 @@
 
     .lock                     locked by the one process that writes
     vocabulary-….arrow, weights-….arrow, matrix-….npy, tokenizer-…
-                              the model (``model_files.py``), named by content
+                              the model (``model.py``), named by content
     generation-000000/        the index; a compaction replaces it by generation-000001/
         index.db                  documents and the commit (``database.py``)
         vectors.bin               rows are appended, never changed

@@ -46,9 +46,8 @@ from vocabtool.index.generation import (
     open_snapshot,
     raw_vectors,
 )
-from vocabtool.index.model import OpenedModel
-from vocabtool.index.model_files import VectorCopy
-from vocabtool.index.recall import measure_recall
+from vocabtool.index.measures import measure_recall
+from vocabtool.index.model import OpenedModel, VectorCopy
 from vocabtool.index.snapshot import VerifyReport
 from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index

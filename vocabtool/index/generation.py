@@ -40,8 +40,8 @@ from vocabtool.index.folder import (
     refuse_another,
     remove_old_codes,
 )
-from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
-from vocabtool.index.recall import build_codes, similarity_by_chance
+from vocabtool.index.measures import CANDIDATES, Canaries, build_codes, similarity_by_chance, spread
+from vocabtool.index.model import IndexModel
 from vocabtool.index.snapshot import IndexSnapshot
 from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored
 from vocabtool.keywords import tantivy_index

@@ -40,7 +40,8 @@ from vocabtool.index.folder import (
 )
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
-from vocabtool.index.model import compare_canaries, open_model, vocabulary_alone
+from vocabtool.index.measures import compare_canaries
+from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.snapshot import (
     DocumentsChanged,
     IndexSnapshot,

@@ -56,7 +56,7 @@ from vocabtool.errors import (
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import of_file, union, values_of
 from vocabtool.index.folder import Load, Source, home
-from vocabtool.index.model import CANDIDATES, Canaries, compare_canaries, spread
+from vocabtool.index.measures import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
 from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice

@@ -22,7 +22,8 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import ID, TEXT
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import Agreement, IndexModel
+from vocabtool.index.measures import Agreement
+from vocabtool.index.model import IndexModel
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search import store
 from vocabtool.search.hits import TYPES

@@ -29,7 +29,8 @@ from vocabtool.index.documents import (
     id_in_utf8,
 )
 from vocabtool.index.folder import Load, Manifest
-from vocabtool.index.model import IndexModel, compare_canaries
+from vocabtool.index.measures import compare_canaries
+from vocabtool.index.model import IndexModel
 from vocabtool.index.vectors import prepare
 from vocabtool.search.settings import Calibration
 from vocabtool.system.messages import Progress, plural

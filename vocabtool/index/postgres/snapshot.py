@@ -22,7 +22,8 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import NotFound
 from vocabtool.index.database import text_hash
 from vocabtool.index.folder import Manifest
-from vocabtool.index.model import CANDIDATES, Canaries, IndexModel, spread
+from vocabtool.index.measures import CANDIDATES, Canaries, spread
+from vocabtool.index.model import IndexModel
 from vocabtool.index.postgres import legs
 from vocabtool.index.postgres.conditions import sql_of, storable, value_of_column
 from vocabtool.index.postgres.database import (

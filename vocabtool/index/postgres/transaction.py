@@ -29,18 +29,18 @@ from vocabtool.index.database import text_hash
 from vocabtool.index.documents import MAX_FIELDS, union
 from vocabtool.index.folder import Chance, Manifest, Source
 from vocabtool.index.generation import OUTGROWN
-from vocabtool.index.model import Canaries
+from vocabtool.index.measures import (
+    EASIER,
+    NEAREST,
+    QUERIES,
+    Canaries,
+    measure_recall,
+    similarity_by_chance,
+)
 from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
 from vocabtool.index.postgres.snapshot import canaries_of
-from vocabtool.index.recall import (
-    EASIER,
-    NEAREST,
-    QUERIES,
-    measure_recall,
-    similarity_by_chance,
-)
 from vocabtool.index.vectors import CodeFacts, RawVectors, as_stored
 from vocabtool.keywords.cutter import Cutter, Field, Terms, stored_length, weighted_terms
 from vocabtool.system.messages import Progress

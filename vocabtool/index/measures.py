@@ -1,4 +1,4 @@
-"""Build the codes of approximate search, and measure its recall.
+"""Build the codes of approximate search by the recall they reach, and compare models by vectors.
 
 Recall@10 of a search is measured by comparison with exact search. There are three kinds of
 synthetic queries, and the lowest recall counts:
@@ -6,19 +6,26 @@ synthetic queries, and the lowest recall counts:
 - stored vectors that are far from their nearest neighbours;
 - random weighted sums of many stored vectors; these sums are near no stored vector;
 - random weighted sums of the differences between stored vectors and their neighbours.
+
+The fingerprint of an encoder stays the same if a server runs another model under the same name. So
+some documents (canaries) are encoded again before a model writes. The agreement of a stored vector
+a and a new vector b is ``2 a·b / (a·a + b·b)``: the cosine if both have the same length, otherwise
+nearer to zero.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Metric
-from vocabtool.encoders.encoder import Vectors
+from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.errors import OtherModel
 from vocabtool.index.vectors import SEED, CodeFacts, Progress, RawVectors, VectorCodes, prepare
 from vocabtool.system.ranking import Rows, Scores
 
@@ -41,6 +48,22 @@ CHANCE_MIXTURES: Final = 64
 CHANCE_SHARE: Final = 0.95
 MIN_CHANCE_SAMPLE: Final = 10  # documents with a vector; an estimate from fewer is useless
 DIGITS: Final = 4  # further digits depend on the machine
+
+CANARIES: Final = 8
+CANDIDATES: Final = 64  # rows from which canaries are chosen
+MAX_CHARACTERS: Final = 4_000  # of a canary, if shorter ones exist: a server is paid by length
+REPLACED: Final = "\ufffd"  # the model may have seen the bytes that this character replaces
+# Measured with all-MiniLM-L6-v2, 1 minus the lowest cosine: 3e-13 for other batches (1 text instead
+# of 32), 0 for other threads, 3e-8 for float16 in the index, 1e-6 for a model in float16, 6e-5 in
+# bfloat16. The limit is well above these.
+MIN_AGREEMENT: Final = 0.999
+# In int8 with dynamic ranges, other batches alone make 5e-2: such noise is measured when needed.
+NOISES: Final = 4  # a stored vector is from a larger batch than the canaries are
+NAME_IT: Final = (
+    "Use the model that made the vectors, in the same version and precision and with its prompts "
+    "(--prompt-document, --prompt-query), or index the documents with this model (in a new folder, "
+    "or with --force)"
+)
 
 # Synthetic queries, shape (n, dim), and the row that each query copies, or -1.
 QuerySample: TypeAlias = tuple[Vectors, Rows]
@@ -299,3 +322,71 @@ def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
         scores *= 2
         scores -= np.einsum("ij,ij->i", vectors, vectors)
     return scores
+
+
+class Canaries(NamedTuple):
+    """Documents of an index that may be encoded again, to check its model.
+
+    ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
+    """
+
+    ids: list[str]
+    texts: list[str]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The result of a comparison of new vectors with stored vectors of the same documents.
+
+    ``documents``: number of compared documents. ``lowest``: the lowest agreement; 1 if there are
+    no documents.
+    """
+
+    documents: int
+    lowest: float
+
+
+def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
+    """Encode up to 8 documents again. Raises :class:`OtherModel` if their vectors differ.
+
+    ``name``: the name of the index, for messages.
+    """
+    usable = [
+        at
+        for at in np.flatnonzero(among.vectors.any(axis=1)).tolist()
+        if among.texts[at].strip() and REPLACED not in among.texts[at]
+    ]
+    short = [at for at in usable if len(among.texts[at]) <= MAX_CHARACTERS]
+    short = short or sorted(usable, key=lambda at: len(among.texts[at]))[:1]
+    if not short:
+        return Agreement(0, 1.0)
+    chosen = [short[at] for at in spread(len(short), CANARIES)]
+    texts = [among.texts[at] for at in chosen]
+    new, wanted = prepare(encoder.encode(texts), metric), MIN_AGREEMENT
+    agreements = _agreements(among.vectors[chosen], new)
+    worst = int(agreements.argmin())
+    if agreements[worst] < wanted:  # is this model so inexact that batches explain it?
+        alone = prepare(np.concatenate([encoder.encode([text]) for text in texts]), metric)
+        wanted = min(wanted, 1 - NOISES * (1 - float(_agreements(new, alone).min())))
+    if agreements[worst] < wanted:
+        what = (
+            f"document {among.ids[chosen[worst]][:100]!r} was encoded again: the agreement of the "
+            f"new vector with the stored one is {agreements[worst]:.4f} (the cosine; lower if the "
+            f"norms of the two vectors differ), wanted {wanted:.4g} or more. {NAME_IT}"
+        )
+        raise OtherModel(name, "model", "", encoder.fingerprint, advice=what)
+    return Agreement(len(texts), min(float(agreements[worst]), 1.0))
+
+
+def _agreements(some: Vectors, others: Vectors) -> NDArray[np.float64]:
+    one, other = some.astype(np.float64), others.astype(np.float64)
+    squares = (one**2 + other**2).sum(axis=1)
+    agreements = np.ones(len(squares))
+    np.divide(2 * (one * other).sum(axis=1), squares, out=agreements, where=squares > 0)
+    return agreements
+
+
+def spread(count: int, most: int) -> Rows:
+    """Return at most ``most`` numbers below ``count``, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
