@@ -443,7 +443,7 @@ def test_a_search_says_what_it_wants(tmp_path: Path, asked: dict[str, Any], told
     with pytest.raises(ValueError, match=told):
         index.search(**asked)
     with pytest.raises(
-        TypeError, match="no argument 'filter'; its arguments are vector, k, where, "
+        TypeError, match="no argument 'filter'; its arguments are text, k, where, "
     ):
         index.search("amber", filter="n = 3")  # type: ignore[call-arg] # the test
     with pytest.raises(ValueError, match=r"shape \(2, 4\), got \(1, 4\)"):
