@@ -208,13 +208,16 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
         if is_plain and is_utf8(text):
             file.write(text)
             continue
+        lines = []
         for row in rows:
             entry = line = stored[row]
             if b"\n" in entry or b"\r" in entry or ESCAPE.search(entry) or not is_utf8(entry):
                 line = entry.replace(b"\\", rb"\\").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
                 line = line.decode("utf-8", "backslashreplace").encode()
                 escaped += 1
-            file.write(line + b"\n")
+            lines.append(line)
+        # Written at once: `| head` closes the pipe when it has what it wants.
+        file.write(b"\n".join([*lines, b""]))
     return escaped
 
 
