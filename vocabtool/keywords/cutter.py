@@ -510,7 +510,15 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
     wholes = set[str]()
     places, term_places = list[Span](), list[tuple[str, Span]]()
-    for chunk, first in _chunks(text, words):
+    chunks = [
+        (chunk.group(), chunk.start())
+        for start, end in _windows(text, words)
+        for chunk in _CHUNK.finditer(text, start, end)
+        # The edges of a window cut words, which the margin has whole.
+        if chunk.end() - chunk.start() > MARGIN
+        or not (0 < start == chunk.start() or chunk.end() == end < len(text))
+    ]
+    for chunk, first in chunks:
         (cut,) = cutter.terms([chunk])
         is_word = not terms.isdisjoint(cut.words.split())
         is_surface = not (surfaces | joined).isdisjoint(cut.surfaces.split())
@@ -530,15 +538,6 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
         else:
             united.append(place)
     return united
-
-
-def _chunks(text: str, words: Sequence[QueryWord]) -> Iterator[tuple[str, int]]:
-    """Yield the chunks in the windows of a text, with their positions."""
-    for start, end in _windows(text, words):
-        for chunk in _CHUNK.finditer(text, start, end):
-            is_at_edge = 0 < start == chunk.start() or chunk.end() == end < len(text)
-            if not is_at_edge or chunk.end() - chunk.start() > MARGIN:
-                yield chunk.group(), chunk.start()
 
 
 def _windows(text: str, words: Sequence[QueryWord]) -> list[Span]:

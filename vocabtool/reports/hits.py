@@ -74,7 +74,21 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
         pages = f"nothing on this page of {plural(hits.total, 'hit', 'hits')}"
         answer.append(pages if hits.total else "nothing found")
     for number, hit in enumerate(hits.hits, 1):
-        answer += _hit_lines(number, hit, hits)
+        scores = ", ".join(scores_of(hit))
+        answer.append(f"{number:>2}. {hit.id}" + (f"  ({scores})" if scores else ""))
+        start, end, spans = extract(hit, WIDTH)
+        # Words of the query are in brackets.
+        shown, at = "..." if start else "", start
+        for first, last in spans:
+            shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
+            at = last
+        shown += hit.text[at:end] + ("..." if end < len(hit.text) else "")
+        lines = [" ".join(shown.split())]
+        for field, value in fields_outside(hit, start, end):
+            lines.append(f"{field}: {safe(value)[:WIDTH]}")
+        if hit.explanation is not None:
+            lines.append(why_there(hit.explanation, hits))
+        answer += [f"    {line}" for line in lines]
     for name, counted in hits.facets.items():
         values = value_counts(counted, "{} ({:,})", WIDTH) or "no document with a value"
         answer.append(f"facet {name}: {values}")
@@ -147,23 +161,6 @@ def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[s
     says_nothing = not word.identifier and not is_word(word.surface)
     if fusion == "coverage" and word.weight == 1 and word.known is False and says_nothing:
         yield "counted like a known word, because it is a number or one character"
-
-
-def _hit_lines(number: int, hit: Hit, found: Hits) -> Iterator[str]:
-    told, why = ", ".join(scores_of(hit)), hit.explanation
-    start, end, spans = extract(hit, WIDTH)
-    # Words of the query are in brackets.
-    shown, at = "..." * (start > 0), start
-    for first, last in spans:
-        shown += f"{hit.text[at:first]}[{hit.text[first:last]}]"
-        at = last
-    shown += hit.text[at:end] + "..." * (end < len(hit.text))
-    lines = [" ".join(shown.split())]
-    lines += [f"{name}: {safe(value)[:WIDTH]}" for name, value in fields_outside(hit, start, end)]
-    if why is not None:
-        lines.append(why_there(why, found))
-    yield f"{number:>2}. {hit.id}" + (f"  ({told})" if told else "")
-    yield from (f"    {line}" for line in lines)
 
 
 def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:

@@ -315,7 +315,18 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         terms.update(*word.word.spellings)
     is_weighted = settings.fusion == "coverage"
     counted, frequencies = term_clauses(asking, snapshot, terms, is_weighted=is_weighted)
-    should = (*counted.values(), *_other_spellings(asking, snapshot, frequencies, counted))
+    # Another spelling in the corpus counts OTHER_SPELLING times as much as the word, at most.
+    spelled: dict[tuple[Term, ...], Clause] = {}
+    for word in asking:
+        for spelling in word.word.spellings:
+            is_counted = len(spelling) == 1 and spelling[0] in counted
+            if not is_counted and all(frequencies[term] for term in spelling):
+                own, other = (
+                    sum(idf(snapshot.rows, frequencies[term]) for term in some)
+                    for some in (word.telling, spelling)
+                )
+                spelled[spelling] = Clause(spelling, OTHER_SPELLING * min(1.0, own / other))
+    should = (*counted.values(), *spelled.values())
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
         required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
@@ -466,30 +477,6 @@ def term_clauses(
             weight = max(weight, least, clauses[joined.whole].boost)
         clauses[joined.whole] = Clause((joined.whole,), weight, of_parts if replaces else ())
     return clauses, frequencies
-
-
-def _other_spellings(
-    words: Iterable[WeighedWord],
-    snapshot: Snapshot,
-    frequencies: Mapping[Term, int],
-    counted: Mapping[Term, Clause],
-) -> list[Clause]:
-    """Return a clause for each other spelling of the words that is in the corpus.
-
-    It counts ``OTHER_SPELLING`` times as much as the word as written, at most.
-    """
-
-    def mass(terms: Iterable[Term]) -> float:
-        return sum(idf(snapshot.rows, frequencies[term]) for term in terms)
-
-    clauses: dict[tuple[Term, ...], Clause] = {}
-    for word in words:
-        for terms in word.word.spellings:
-            is_counted = len(terms) == 1 and terms[0] in counted
-            if not is_counted and all(frequencies[term] for term in terms):
-                share = min(1.0, mass(word.telling) / mass(terms))
-                clauses[terms] = Clause(terms, OTHER_SPELLING * share)
-    return [*clauses.values()]
 
 
 def unknown_share(
