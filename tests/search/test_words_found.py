@@ -6,13 +6,13 @@ import unicodedata
 from collections.abc import Sequence
 from math import log2
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
+from tests.cli.running import output
 from vocabtool import Index
-from vocabtool.choices import Language
 
 # Words of each language of the stemmer. Those without accents of their own have borrowed ones.
 WORDS: Final[dict[str, str]] = {
@@ -82,7 +82,12 @@ def found(index: Index, query: str) -> list[int]:
     return [int(hit.id) for hit in index.search(query, k=1_000)]
 
 
-@pytest.mark.parametrize("language", get_args(Language))
+def test_every_language_has_words_here() -> None:
+    shown = " ".join(output("index", "--help").replace("│", " ").split())
+    assert f"stop words: {', '.join(WORDS)} (no stems" in shown
+
+
+@pytest.mark.parametrize("language", WORDS)
 def test_accents_do_not_count(language: Any, tmp_path: Path) -> None:
     """Each spelling finds both, alone and in a phrase; one with accents finds its own first."""
     words = WORDS[language].split()
