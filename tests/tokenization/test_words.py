@@ -197,6 +197,6 @@ def test_the_words_of_use_lite_are_those_of_its_tokenizer(shared: Path) -> None:
     model = shared / "models" / "use_lite_2"
     with pytest.raises(NoVocabulary, match="--rule"):
         Words.of(model)
-    words = Words.of(model, rule=f"sentencepiece:{model}/assets/universal_encoder_8k_spm.model")
+    words = Words.of(model, rule=f"tokenizer:{model}/assets/universal_encoder_8k_spm.model")
     assert words.unknown("I love to use 日本 ☃") == ["日本", "☃"]
     assert words.pieces("Xapian") == ["▁X", "ap", "ian"]

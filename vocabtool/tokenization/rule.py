@@ -16,7 +16,7 @@ caller names one of these:
 ``tiktoken:NAME``    the pieces of an encoding such as ``cl100k_base``; needs tiktoken's ranks
 ``tokenizer:FILE``   the pieces of a Hugging Face tokenizer.json, a SentencePiece model, a GGUF
                      file, or a vocabulary file with a settings file beside it; FILE may be a
-                     folder with such a file; ``sentencepiece:FILE`` is the same rule
+                     folder with such a file
 ===================  ===========================================================================
 """
 
@@ -315,7 +315,7 @@ def tokenizer_file(spec: str) -> Path | None:
     the first file in it that matches :data:`TOKENIZERS`.
     """
     name, _, file = spec.partition(":")
-    if name not in ("tokenizer", "sentencepiece") or not file:
+    if name != "tokenizer" or not file:
         return None
     path = Path(file)
     if path.is_dir() and tokenizer_folder.read(path) is not None:
