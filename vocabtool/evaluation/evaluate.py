@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 Judged = Mapping[str, int]  # judgements of one query by document id
 
 NDCG_DEPTH: Final = 10
-RECALL_DEPTH: Final = 100
 RELEVANT: Final = 1
 
 RESAMPLES: Final = 10_000
@@ -72,7 +71,7 @@ Split = Literal["all", "unknown", "known"]
 MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
-DEPTH: Final = 100
+DEPTH: Final = 100  # of a ranking, and of recall
 MRR_DEPTH: Final = 10
 KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 KEYWORDS_ONLY: Final = (
@@ -92,32 +91,26 @@ NO_VOCABULARY: Final = "it is unknown which words the model knows: all count as 
 # ---- measures
 
 
-def ndcg(ranked: Sequence[str], judged: Judged, depth: int = NDCG_DEPTH) -> float:
-    """Return normalised discounted cumulative gain at ``depth``, 0 to 1.
+def ndcg(ranked: Sequence[str], judged: Judged) -> float:
+    """Return normalised discounted cumulative gain at :data:`NDCG_DEPTH`, 0 to 1.
 
     Source: Järvelin, Kekäläinen: Cumulated Gain-Based Evaluation of IR Techniques, TOIS 2002, with
     trec_eval's discount (``ndcg_cut``).
     """
     best = sorted((max(gain, 0) for gain in judged.values()), reverse=True)
-    ideal = _dcg(best[:depth])
-    return _dcg(max(judged.get(document, 0), 0) for document in ranked[:depth]) / (ideal or 1.0)
+    ideal = _dcg(best[:NDCG_DEPTH])
+    return _dcg(max(judged.get(document, 0), 0) for document in ranked[:NDCG_DEPTH]) / (ideal or 1)
 
 
-def recall(ranked: Sequence[str], judged: Judged, depth: int = RECALL_DEPTH) -> float:
-    """Return the share of the relevant documents that are found, 0 to 1.
-
-    ``depth``: how many documents of the ranking are counted.
-    """
+def recall(ranked: Sequence[str], judged: Judged) -> float:
+    """Return the share of the relevant documents in the first :data:`DEPTH`, 0 to 1."""
     relevant = {document for document, gain in judged.items() if gain >= RELEVANT}
-    return len(relevant.intersection(ranked[:depth])) / (len(relevant) or 1)
+    return len(relevant.intersection(ranked[:DEPTH])) / (len(relevant) or 1)
 
 
-def reciprocal_rank(ranked: Sequence[str], judged: Judged, depth: int | None = None) -> float:
-    """Return 1 / rank of the first relevant document, or 0 if its rank exceeds ``depth``.
-
-    If ``depth`` is ``None``, the whole ranking counts, as in trec_eval's ``recip_rank``.
-    """
-    for rank, document in enumerate(ranked[:depth], 1):
+def reciprocal_rank(ranked: Sequence[str], judged: Judged) -> float:
+    """Return 1 / rank of the first relevant document, or 0 if it exceeds :data:`MRR_DEPTH`."""
+    for rank, document in enumerate(ranked[:MRR_DEPTH], 1):
         if judged.get(document, 0) >= RELEVANT:
             return 1 / rank
     return 0.0
@@ -432,7 +425,7 @@ def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[n
     rows = []
     for hits, judged in zip(answers, judgements, strict=True):
         ids = [hit.id for hit in hits]
-        row = (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged, MRR_DEPTH))
+        row = (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged))
         rows.append(row)
     return np.array(rows)
 
