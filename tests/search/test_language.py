@@ -75,6 +75,7 @@ def ids(hits: Hits) -> str:
         # Brackets have no meaning.
         ("kettle OR teapot)", "abc", "kettle teapot", ("", "", "kettle OR teapot")),
         ("kettle (-red)", "bc", "kettle", ("red", "", "")),
+        ("kettle lang:xx", "", "kettle", ("", "lang:xx", "")),
         ("kettle" + " -red" * 101, "abcd", "kettle" + " red" * 101, ("", "", "")),
         # Only fields: what fulfils them is listed.
         ("lang:de", "bd", "", ("", "lang:de", "")),
@@ -95,6 +96,9 @@ def test_what_is_an_operator(
     if restrictions is not None:
         assert tuple(parts) == restrictions
     assert any("read as operators" in note for note in hits.notes) == any(parts)
+    is_nothing = any("fulfils all that the query asks for" in note for note in hits.notes)
+    assert is_nothing == (any(parts) and not found)
+    assert not (hits.suggestions and any(parts))  # no spelling for words of operators
     for fusion in ("keyword", "convex", "rrf"):
         assert set(ids(index.search(query, vector=vector, fusion=fusion))) <= set(found)
     literal = index.search(query, vector=VECTOR, literal=True)
@@ -198,14 +202,6 @@ def test_the_rank_is_that_of_the_words(index: Index) -> None:
     assert [hit.tier for hit in asked] == [1, 0]
     assert (asked.query.m, asked.query.weight) == (alone.query.m, alone.query.weight)
     assert index.search('kettle -"SKU-48007-H"', vector=VECTOR).query.m == 0
-
-
-def test_nothing_fulfils_it(index: Index) -> None:
-    """The note tells so, and no spelling is suggested for words of operators."""
-    hits = index.search("kettle lang:xx", vector=VECTOR)
-    assert hits.hits == ()
-    assert "no searchable document fulfils all that the query asks for" in hits.notes
-    assert hits.suggestions == ()
 
 
 @pytest.fixture(scope="module")

@@ -115,10 +115,13 @@ def ids(hits: Hits) -> list[str]:
 
 def test_scores_are_those_of_the_oracle(case: Case, index: Index) -> None:
     """Of every text, long, blank or repeated; they make the order, equal ones by id."""
-    wanted = case.oracle(QUERY, TEXTS)
-    hits = index.search(QUERY, vector=EAST, fusion="dense", rerank=case.rerank, k=99)
-    found = {hit.id: hit.rerank for hit in hits}
-    assert [found[f"d{n:02}"] for n in range(len(TEXTS))] == pytest.approx(wanted, abs=2e-5)
+    # Of an empty query, a long one, and one with half of a character, too.
+    queries = ("", ""), ("use " * 400, "use " * 400), ("love \udcff", "love \ufffd"), (QUERY, QUERY)
+    for query, same in queries:
+        wanted = case.oracle(same, TEXTS)
+        hits = index.search(query, vector=EAST, fusion="dense", rerank=case.rerank, k=99)
+        found = {hit.id: hit.rerank for hit in hits}
+        assert [found[f"d{n:02}"] for n in range(len(TEXTS))] == pytest.approx(wanted, abs=2e-5)
     ranked = sorted(range(len(TEXTS)), key=lambda n: (-round(wanted[n], 4), n))
     assert ids(hits) == [f"d{n:02}" for n in ranked]
     assert len({round(score, 4) for score in wanted}) >= 7  # the oracle tells texts apart
@@ -136,15 +139,6 @@ def test_a_score_depends_on_its_text_alone(case: Case, index: Index) -> None:
     with ThreadPoolExecutor(4) as pool:
         many = [*pool.map(lambda _: index.search(QUERY, **asked), range(12))]
     assert all([hit.rerank for hit in hits] == [hit.rerank for hit in many[0]] for hits in many)
-
-
-def test_any_query(case: Case, index: Index) -> None:
-    """An empty one, a long one, and one with half of a character."""
-    for query, same in (("", ""), ("use " * 400, "use " * 400), ("love \udcff", "love \ufffd")):
-        hits = index.search(query, vector=EAST, fusion="dense", rerank=case.rerank, k=99)
-        wanted = case.oracle(same, TEXTS)
-        found = {hit.id: hit.rerank for hit in hits}
-        assert [found[f"d{n:02}"] for n in range(len(TEXTS))] == pytest.approx(wanted, abs=2e-5)
 
 
 # The order.
@@ -168,22 +162,11 @@ def test_only_the_first_are_ranked_again(index: Index) -> None:
 
 
 def test_the_guarantee_stays(index: Index) -> None:
-    """A document that holds the code is first, though the reranker speaks against it."""
+    """A document with the code is first, though the reranker speaks against it; then nothing."""
     hits = index.search("SKU-48007-H love", vector=EAST, k=3, rerank=lengths)
     assert [hit.tier for hit in hits] == [1, 0, 0]
     assert hits[0].id == "d11"
-
-
-def test_nothing_found(index: Index) -> None:
-    """Nothing is ranked; the function is not called."""
-    hits = index.search("love", vector=EAST, where="n > 99", rerank=lengths)
-    assert len(hits) == 0
-
-
-# Wrong arguments.
-
-
-def test_a_vector_alone_cannot_be_ranked_again(index: Index) -> None:
+    assert len(index.search("love", vector=EAST, where="n > 99", rerank=lengths)) == 0
     with pytest.raises(ValueError, match="rerank needs the text of the query"):
         index.search(vector=EAST, rerank=lengths)
 
