@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
 from vocabtool.formats import files, sentencepiece, wire, word_list
 from vocabtool.formats.files import MAX_FILES, named_file, refuse_link
 from vocabtool.formats.reader import HEAD, MIN_ENTRIES, TOO_FEW, Findings, PassedOver
-from vocabtool.formats.saved_model.checkpoint import Checkpoint
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
     INTEGERS,
@@ -44,6 +43,9 @@ from vocabtool.formats.saved_model.graph import (
 from vocabtool.formats.saved_model.meta_graph import COPIES, Linker, Origin, Table
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.vocabulary import EntryType, Place, Vocabulary, is_utf8, printable
+
+if TYPE_CHECKING:
+    from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 WHOLE: Final = "whole file"
 

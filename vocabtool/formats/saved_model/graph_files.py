@@ -24,7 +24,6 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import files, wire
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.saved_model.checkpoint import Checkpoint
 from vocabtool.formats.saved_model.contents import (
     GROWING,
     AssetFolder,
@@ -60,6 +59,7 @@ from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.formats.keras import LookupLayer
+    from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 HEAD: Final = 4096
 SPACY: Final = "vocab/strings.json"
@@ -316,6 +316,8 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
     with findings.warning("words in variables or mutable tables are not read"):
         if opened.frozen:
             raise NotFound("a frozen graph has no checkpoint")
+        from vocabtool.formats.saved_model.checkpoint import Checkpoint  # needed by few models
+
         return Checkpoint.open(opened.file.parent / "variables" / "variables")
     return None
 
