@@ -101,17 +101,17 @@ class ServedIndex:
                 _ = index.encoder
             _ = index.snapshot().known_words
             self.index, self.problem = index, None
-            told = f"{index.manifest.live:,} documents, commit {index.manifest.commit}"
-            LOG.info("index %r is open: %s", self.name, told)
+            state = f"{index.manifest.live:,} documents, commit {index.manifest.commit}"
+            LOG.info("index %r is open: %s", self.name, state)
         except Exception as error:  # noqa: BLE001 - the library of a model may raise anything
-            told = str(error) or type(error).__name__
-            if self._logged != told:  # or it would be logged twice a second
-                LOG.error("index %r cannot be opened: %s", self.name, told)
+            message = str(error) or type(error).__name__
+            if self._logged != message:  # or it would be logged twice a second
+                LOG.error("index %r cannot be opened: %s", self.name, message)
             shown = OF_ENGINE  # a message of an engine may name hosts and users
             if isinstance(self.folder, Path):
-                shown = told.removeprefix(f"{self.folder}: ")  # the name stands before it
+                shown = message.removeprefix(f"{self.folder}: ")  # the name stands before it
                 shown = without_folders(shown.replace(str(self.folder), self.name))
-            self.index, self.problem, self._logged = None, shown, told
+            self.index, self.problem, self._logged = None, shown, message
 
     def refresh(self, model: Mapping[str, Any]) -> None:
         """Read the newest commit. If the index is not open, or was replaced, open it instead."""
@@ -184,11 +184,11 @@ class Catalog:
         if len(self._running) >= self.threads + self.waiting:
             what = f"{len(self._running)} requests are running or waiting; try again"
             raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
-        context, asked, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
+        context, submitted, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
 
         def run() -> Result:
             if measured is not None:
-                measured.seconds["wait"] = perf_counter() - asked
+                measured.seconds["wait"] = perf_counter() - submitted
             return context.run(function)
 
         work = self._pool.submit(run)

@@ -33,25 +33,25 @@ VISITED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Sql:
     """A part of an SQL statement. ``values``: the parameters for its placeholders ``%s``."""
 
     text: str
     values: tuple[object, ...] = ()
 
-    def __and__(self, other: Part) -> Part:
+    def __and__(self, other: Sql) -> Sql:
         if TRUE in (self, other):
             return other if self == TRUE else self
         return join("(", self, " AND ", other, ")")
 
 
-TRUE: Final = Part("TRUE")
+TRUE: Final = Sql("TRUE")
 
 
-def join(*parts: Part | str) -> Part:
-    every = [Part(part) if isinstance(part, str) else part for part in parts]
-    values = chain.from_iterable(part.values for part in every)
-    return Part("".join(part.text for part in every), tuple(values))
+def join(*texts: Sql | str, between: str = "") -> Sql:
+    fragments = [Sql(text) if isinstance(text, str) else text for text in texts]
+    values = chain.from_iterable(fragment.values for fragment in fragments)
+    return Sql(between.join(fragment.text for fragment in fragments), tuple(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,13 @@ class Statistics:
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
 
-def find_terms(n: int, terms: Sequence[Term]) -> Part:
+def find_terms(n: int, terms: Sequence[Term]) -> Sql:
     """Return a statement that selects ``place``, ``term`` and ``documents`` of the stored terms.
 
     ``place``: the place in ``terms``, from 1. ``documents``: the document frequency.
     """
     codes = [database.FIELD_CODES[term.field] for term in terms]
-    return Part(
+    return Sql(
         "SELECT a.place, e.term, e.documents::bigint AS documents"
         " FROM unnest(%s::text[], %s::text[]) WITH ORDINALITY a(field, text, place)"
         f' JOIN terms_{n} e ON e.field = a.field::"char" AND e.text = a.text',
@@ -89,13 +89,13 @@ def find_terms(n: int, terms: Sequence[Term]) -> Part:
     )
 
 
-def best_of_parts(n: int, joined: store.JoinedWord) -> Part:
+def best_of_parts(n: int, joined: store.JoinedWord) -> Sql:
     """Return SQL for the score that :meth:`Store.statistics` returns for a joined word.
 
     The statement around it has the totals of the index as ``t``.
     """
-    terms = [part.terms[0] for part in joined.parts]  # all of the field "words"
-    boosts = [part.boost * (K1 + 1) for part in joined.parts]
+    terms = [clause.terms[0] for clause in joined.parts]  # all of the field "words"
+    boosts = [clause.boost * (K1 + 1) for clause in joined.parts]
     idf = "ln(1 + (t.documents - s.documents + 0.5::float8) / (s.documents + 0.5::float8))"
     norm = f"{K1 * (1 - B)}::float8 + {K1 * B}::float8 * p.length * t.documents / t.words"
     return join(
@@ -103,7 +103,7 @@ def best_of_parts(n: int, joined: store.JoinedWord) -> Part:
         *(find_terms(n, [joined.whole]), ") whole, LATERAL (SELECT p.doc,"),
         f" sum(f.weight * p.frequency / (p.frequency + {norm}))::float4 AS score",
         # OFFSET keeps the planner from computing a weight for each posting.
-        Part(f" FROM (SELECT s.term, (%s::float8[])[s.place] * {idf} AS weight", (boosts,)),
+        Sql(f" FROM (SELECT s.term, (%s::float8[])[s.place] * {idf} AS weight", (boosts,)),
         *(" FROM (", find_terms(n, terms), f") s OFFSET 0) f JOIN postings_{n} p USING (term)"),
         f" WHERE whole.documents > 0 GROUP BY p.doc HAVING count(*) = {len(terms)}",
         f" ORDER BY score DESC, p.doc LIMIT {store.MAX_COMPARED}) b WHERE NOT EXISTS",
@@ -117,7 +117,7 @@ def totals(
     should: Sequence[Clause],
     codes: Sequence[Clause] = (),
     unstemmed: Sequence[Clause] = (),
-) -> Part:
+) -> Sql:
     """Return a statement that selects a row for each document that matches a clause.
 
     The clauses are as in :class:`~vocabtool.search.store.LegQuery`. The columns:
@@ -139,7 +139,7 @@ def totals(
     for clause in (*should, *codes, *unstemmed):
         if all(statistics.frequencies[term][0] for term in clause.terms):  # the index has them
             clauses.setdefault(clause.terms, clause)
-    single, phrases = list[tuple[object, ...]](), list[Part]()
+    single, phrases = list[tuple[object, ...]](), list[Sql]()
     for at, terms in enumerate(clauses):
         weights = (at, scores.get(terms), code_scores.get(terms), terms in exact_terms)
         if len(terms) > 1:
@@ -149,7 +149,7 @@ def totals(
             single.append((*weights, number, terms[0].field == "words"))
     columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 6
     saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
-    hits = Part(
+    hits = Sql(
         "SELECT p.doc, w.n, w.score, w.code, w.exact,"
         f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"
         " FROM unnest(%s::int[], %s::float8[], %s::float8[], %s::bool[], %s::int[], %s::bool[])"
@@ -157,7 +157,7 @@ def totals(
         f" JOIN postings_{n} p ON p.term = w.term",
         (*statistics.norms, *columns),
     )
-    hits = join(hits, *(part for phrase in phrases for part in (" UNION ALL ", phrase)))
+    hits = join(hits, *phrases, between=" UNION ALL ")
     code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
     exact = "bool_or(exact)" if unstemmed else "FALSE"
     score = _score([*clauses.values()])
@@ -172,7 +172,7 @@ def _phrase(
     statistics: Statistics,
     terms: Sequence[Term],
     weights: tuple[int, float | None, float | None, bool],
-) -> Part:
+) -> Sql:
     """``weights``: the place of the phrase among the clauses, its two weights, if it is exact."""
     numbered = [statistics.frequencies[term] for term in terms]
     rarest = sorted(dict.fromkeys(numbered), key=lambda term: term[1])[:JOINED]
@@ -184,7 +184,7 @@ def _phrase(
     occurrences = f"(?={in_a_row})"
     # A look-ahead finds occurrences that share a term.
     count = "(SELECT count(*)::float8 FROM regexp_matches(d.sequence, %s, 'g'))"
-    return Part(
+    return Sql(
         "SELECT d.doc, %s::int, %s::float8, %s::float8, %s::bool,"
         f" {count} / ({count} + %s::float8 + %s::float8 * p0.length)"
         f" FROM documents_{n} d{joined} WHERE d.sequence LIKE %s",
@@ -192,7 +192,7 @@ def _phrase(
     )
 
 
-def _score(clauses: Sequence[Clause]) -> Part:
+def _score(clauses: Sequence[Clause]) -> Sql:
     """Return the sum of scores as SQL.
 
     A clause with parts adds max(0, its score - the sum of its parts' scores).
@@ -204,15 +204,15 @@ def _score(clauses: Sequence[Clause]) -> Part:
         if clause.parts
     }
     if not owners:
-        return Part("sum(score * x)")
+        return Sql("sum(score * x)")
     above = (
         " + greatest(coalesce(sum(score * x) FILTER (WHERE n = %s), 0)"
         " - coalesce(sum(score * x) FILTER (WHERE n = ANY(%s)), 0), 0)"
     )
     return join(
         "CASE WHEN count(score) > 0 THEN coalesce(sum(score * x)",
-        Part(" FILTER (WHERE n <> ALL(%s)), 0)", ([*owners],)),
-        *(Part(above, owner) for owner in owners.items()),
+        Sql(" FILTER (WHERE n <> ALL(%s)), 0)", ([*owners],)),
+        *(Sql(above, owner) for owner in owners.items()),
         " END",
     )
 
@@ -252,13 +252,13 @@ class VectorSql:
             f" (vector {self.type}_{kind}_ops)"
         )
 
-    def similarity(self, vector: str) -> Part:
+    def similarity(self, vector: str) -> Sql:
         """Return SQL for the exact similarity of ``d.vector`` to a float32 vector."""
         if self.metric == "l2":
-            return Part("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
-        return Part("inner_product(d.vector::vector, %s::vector)", (vector,))
+            return Sql("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
+        return Sql("inner_product(d.vector::vector, %s::vector)", (vector,))
 
-    def near(self, vector: str, limit: int, among: Part, effort: int | None, rows: int) -> Part:
+    def near(self, vector: str, limit: int, among: Sql, effort: int | None, rows: int) -> Sql:
         """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
 
         - ``among``: a condition on the documents.
@@ -266,7 +266,7 @@ class VectorSql:
         - ``rows``: the number of documents.
         """
         documents = f"documents_{self.n} d WHERE d.vector IS NOT NULL AND "
-        best = Part(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
+        best = Sql(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
         compared = join("SELECT d.doc, ", self.similarity(vector), "::float4 AS similarity FROM ")
         if effort is None:
             return join(compared, documents, among, best)
@@ -275,7 +275,7 @@ class VectorSql:
         one = f"(SELECT doc, vector FROM {documents}"
         if among == TRUE:
             # Rounding moves few: rows that are not fetched cost nothing.
-            return join(compared, one, among, Part(order, (vector, 2 * limit)), ") d", best)
+            return join(compared, one, among, Sql(order, (vector, 2 * limit)), ") d", best)
         count = max(limit, effort)
         few = math.isqrt(VISITED * count * max(rows, 1))
         return join(
@@ -284,7 +284,7 @@ class VectorSql:
             f" (SELECT count(*) <= {few:d} AS it FROM allowed) SELECT * FROM ((",
             *(compared, documents, "(SELECT it FROM few) AND d.doc IN (SELECT doc FROM allowed)"),
             *(") UNION ALL (", compared, one, "NOT (SELECT it FROM few) AND ", among),
-            *(Part(order, (vector, count)), ") d)) n", best),
+            *(Sql(order, (vector, count)), ") d)) n", best),
         )
 
     def settings(self, effort: int | None, limit: int) -> list[str]:
@@ -313,8 +313,8 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 
 def both_legs(
-    n: int, scored: Part, near: Part, similarity: Part, limit: int, *, has_codes: bool
-) -> Part:
+    n: int, scored: Sql, near: Sql, similarity: Sql, limit: int, *, has_codes: bool
+) -> Sql:
     """Return a statement that selects a row for each candidate, by ``doc``.
 
     - ``scored``: from :func:`totals`, without the documents that may not be found.
@@ -328,10 +328,10 @@ def both_legs(
     - whether the candidate is in the vector leg
     """
     best = "FROM every WHERE {0} IS NOT NULL ORDER BY {0} DESC, doc LIMIT %s"
-    ranked = Part(f"SELECT doc, {LISTED} AS listed, score {best.format('score')}", (limit,))
-    more = Part("")
+    ranked = Sql(f"SELECT doc, {LISTED} AS listed, score {best.format('score')}", (limit,))
+    more = Sql("")
     if has_codes:
-        more = Part(
+        more = Sql(
             " UNION ALL SELECT doc, 1 FROM every WHERE score IS NOT NULL"
             f" AND doc IN (SELECT doc {best.format('code')})"
             " AND doc NOT IN (SELECT doc FROM ranked)",

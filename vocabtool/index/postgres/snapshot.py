@@ -35,7 +35,7 @@ from vocabtool.index.postgres.database import (
     run,
     stored_text,
 )
-from vocabtool.index.postgres.legs import TRUE, Part, Statistics, VectorSql, join
+from vocabtool.index.postgres.legs import TRUE, Sql, Statistics, VectorSql, join
 from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
 from vocabtool.index.vectors import prepare
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
@@ -80,20 +80,22 @@ class PostgresSnapshot(IndexSnapshot):
         configuration = self.manifest.configuration
         self.vector_sql = self._read(lambda opened: VectorSql.of(opened, n, configuration))
 
-    def _ask(self, *parts: Part, settings: Sequence[str] = ()) -> list[Answers]:
+    def _ask(self, *statements: Sql, settings: Sequence[str] = ()) -> list[Answers]:
         """Run statements in one round trip; return the rows of each statement.
 
         ``settings``: for SET LOCAL, such as ``name = value``.
         """
 
         def work(connection: Connection) -> list[Answers]:
-            if len(parts) == 1 and not settings:
-                (only,) = parts
+            if len(statements) == 1 and not settings:
+                (only,) = statements
                 return [run(connection, only.text, *only.values, binary=True).fetchall()]
             with connection.pipeline(), connection.transaction():
                 for setting in settings:
                     run(connection, f"SET LOCAL {setting}")
-                cursors = [run(connection, part.text, *part.values, binary=True) for part in parts]
+                cursors = [
+                    run(connection, sql.text, *sql.values, binary=True) for sql in statements
+                ]
             return [cursor.fetchall() for cursor in cursors]
 
         return self._read(work)
@@ -119,12 +121,12 @@ class PostgresSnapshot(IndexSnapshot):
     ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
         """Read them and the manifest in one statement, and keep them for the legs of the search."""
         places = [*dict.fromkeys(terms)]
-        bests = [part for word in joined for part in (", ", legs.best_of_parts(self.n, word))]
+        bests = [legs.best_of_parts(self.n, word) for word in joined]
         (rows,) = self._ask(
             join(
                 f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {self.n}),"
-                " b AS MATERIALIZED (SELECT ARRAY[NULL",
-                *bests,
+                " b AS MATERIALIZED (SELECT ARRAY[",
+                join("NULL", *bests, between=", "),
                 "]::float8[] AS scores FROM t) SELECT t.record, b.scores,"
                 " w.place, w.term, w.documents FROM b, t LEFT JOIN (",
                 *(legs.find_terms(self.n, places), ") w ON TRUE"),
@@ -152,60 +154,60 @@ class PostgresSnapshot(IndexSnapshot):
 
     # What may be found
 
-    def select(self, asked: Sequence[store.Asked], without: int | None = None) -> Part:
+    def select(self, asked: Sequence[store.Asked], without: int | None = None) -> Sql:
         selected = TRUE
         for condition in asked:
             selected &= self._condition(condition)
-        return selected if without is None else selected & Part("d.doc <> %s", (without,))
+        return selected if without is None else selected & Sql("d.doc <> %s", (without,))
 
-    def _condition(self, asked: store.Asked) -> Part:
+    def _condition(self, asked: store.Asked) -> Sql:
         """Return a condition on a row ``d`` of the table of documents, as SQL."""
         match asked:
             case Clause():
                 number = f"(SELECT term FROM terms_{self.n} WHERE field = %s AND text = %s)"
                 terms = [(FIELD_CODES[term.field], stored_text(term.text)) for term in asked.terms]
                 postings = f"d.doc IN (SELECT doc FROM postings_{self.n} WHERE term = {number})"
-                tests = [Part(postings, term) for term in dict.fromkeys(terms)]
+                tests = [Sql(postings, term) for term in dict.fromkeys(terms)]
                 if len(terms) > 1:
                     numbers = " || ' ' || ".join([number] * len(terms))
                     in_a_row = f"coalesce(d.sequence LIKE '%% ' || {numbers} || ' %%', FALSE)"
-                    tests.append(Part(in_a_row, tuple(chain(*terms))))
-                return join("(TRUE", *(part for test in tests for part in (" AND ", test)), ")")
+                    tests.append(Sql(in_a_row, tuple(chain(*terms))))
+                return join("(", join(*tests, between=" AND "), ")")
             case Where():
                 text, values = sql_of(asked, self.fields, f"documents_{self.n:d}", self._fetch)
-                return Part(f"({text})", tuple(values))  # or null, as false
+                return Sql(f"({text})", tuple(values))  # or null, as false
             case store.Combination("none", parts):
                 any_of = self._condition(store.Combination("any", parts))
                 return join("NOT coalesce(", any_of, ", FALSE)")
             case store.Combination(word, parts):
-                start, sign = ("(TRUE", " AND ") if word == "all" else ("(FALSE", " OR ")
-                tests = [self._condition(part) for part in parts]
-                return join(start, *(part for test in tests for part in (sign, test)), ")")
+                first, sign = ("TRUE", " AND ") if word == "all" else ("FALSE", " OR ")
+                tests = [self._condition(member) for member in parts]
+                return join("(", join(first, *tests, between=sign), ")")
 
     def _fetch(self, statement: str) -> Answers:
-        return self._ask(Part(statement))[0]
+        return self._ask(Sql(statement))[0]
 
-    def is_empty(self, selection: Part) -> bool:
+    def is_empty(self, selection: Sql) -> bool:
         (((is_there,),),) = self._ask(join("SELECT EXISTS (", self._docs(selection), ")"))
         return not is_there
 
-    def in_order(self, selection: Part, column: str = "d.id") -> Rows:
+    def in_order(self, selection: Sql, column: str = "d.id") -> Rows:
         (rows,) = self._ask(join(self._docs(selection), f" ORDER BY {column}"))
         return np.array([doc for (doc,) in rows], np.int64)
 
-    def only(self, rows: Rows) -> Part:
-        return Part("d.doc = ANY(%s)", (rows.tolist(),))
+    def only(self, rows: Rows) -> Sql:
+        return Sql("d.doc = ANY(%s)", (rows.tolist(),))
 
-    def _docs(self, selection: Part, columns: str = "") -> Part:
+    def _docs(self, selection: Sql, columns: str = "") -> Sql:
         return join(f"SELECT d.doc{columns} FROM documents_{self.n} d WHERE ", selection)
 
-    def _inside(self, selection: Part) -> Part:
+    def _inside(self, selection: Sql) -> Sql:
         return TRUE if selection == TRUE else join("doc IN (", self._docs(selection), ")")
 
     # The legs
 
     def legs(
-        self, query: store.LegQuery, vector: Vectors | None, limit: int, among: Part
+        self, query: store.LegQuery, vector: Vectors | None, limit: int, among: Sql
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`."""
         clauses = (query.should, query.codes, query.unstemmed)
@@ -216,8 +218,8 @@ class PostgresSnapshot(IndexSnapshot):
             effort = codes.candidates
         totals = legs.totals(self.n, statistics, *clauses)
         scored = join("SELECT * FROM (", totals, ") s WHERE ", self._inside(among))
-        near = Part("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
-        similarity, settings = Part("NULL"), list[str]()
+        near = Sql("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
+        similarity, settings = Sql("NULL"), list[str]()
         if vector is not None:
             text = legs.as_text(prepare(vector, self.vector_sql.metric))
             near = self.vector_sql.near(text, limit, among, effort, self.rows)
@@ -241,7 +243,7 @@ class PostgresSnapshot(IndexSnapshot):
         return candidates, np.array(columns[4], np.int8)[docs.searchsorted(candidates.rows)]
 
     def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Part
+        self, queries: Sequence[KeywordQuery], limit: int, among: Sql
     ) -> list[RankedRows]:
         statistics = self._statistics_of(clause for query in queries for clause in query.should)
         best = f" ORDER BY score DESC, doc LIMIT {limit:d}"
@@ -266,7 +268,7 @@ class PostgresSnapshot(IndexSnapshot):
         )
         lengths = len(word) - SPELLING, len(word) + SPELLING
         initials = dict.fromkeys(storable(word[:2]))
-        answers = self._ask(*(Part(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
+        answers = self._ask(*(Sql(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
         return nearest(word, dict(row for rows in answers for row in rows), limit)
 
     def take(self, rows: Rows) -> Vectors:
@@ -328,7 +330,7 @@ class PostgresSnapshot(IndexSnapshot):
 
     def _by_id(self, ids: Sequence[str], columns: str) -> dict[str, tuple[int, list[Any]]]:
         by_key = {key_of(id_): id_ for id_ in ids}
-        key = Part("d.key = ANY(%s)", ([*by_key],))
+        key = Sql("d.key = ANY(%s)", ([*by_key],))
         (answer,) = self._ask(self._docs(key, f", d.key{columns}"))
         return {by_key[key]: (row, values) for row, key, *values in answer}
 
@@ -340,7 +342,7 @@ class PostgresSnapshot(IndexSnapshot):
         )
         stored = [storable(text.decode("utf-8", "replace")) for text in texts]
         hashes = [text_hash(text.encode()) for text in stored]
-        (answer,) = self._ask(Part(statement, (hashes, stored)))
+        (answer,) = self._ask(Sql(statement, (hashes, stored)))
         rows = np.full(len(texts), -1, np.int64)
         for place, doc in answer:
             rows[place - 1] = doc
@@ -360,7 +362,7 @@ class PostgresSnapshot(IndexSnapshot):
         return np.array([ranks.get(row, -1) for row in rows.tolist()], np.int64)
 
     def count_values(
-        self, names: Sequence[str], terms: Sequence[Term], among: Part, limit: int
+        self, names: Sequence[str], terms: Sequence[Term], among: Sql, limit: int
     ) -> dict[str, store.ValueCounts]:
         """Count the values of fields in one round trip. List elements are counted in Python."""
         if terms:
@@ -394,7 +396,7 @@ class PostgresSnapshot(IndexSnapshot):
         values: Any = [(value_of_column(value), count) for value, count, *_ in answer if count > 1]
         return documents, store.ValueCounts((*starmap(store.ValueCount, values),), distinct)
 
-    def _count(self, column: str, among: Part, limit: str) -> Part:
+    def _count(self, column: str, among: Sql, limit: str) -> Sql:
         """Return a statement that selects the most frequent values, and their counts.
 
         Two more columns: the number of different values, and of documents with a value.

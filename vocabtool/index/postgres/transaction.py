@@ -429,7 +429,7 @@ class PostgresTransaction:
         """Insert documents with their postings, and correct the frequencies of their terms."""
         documents, n = [*self._new.values()], self._n
         cut = [
-            [part.split() for part in (new.terms.words, *new.terms.repeated) if part]
+            [text.split() for text in (new.terms.words, *new.terms.repeated) if text]
             for new in documents
         ]
         identifiers = [new.terms.surfaces.split() for new in documents]
@@ -447,11 +447,11 @@ class PostgresTransaction:
             for (key, document), words, own in zip(
                 self._new.items(), cut, identifiers, strict=True
             ):
-                parts = [[word[term] for term in part] for part in words]
+                phrases = [[word[term] for term in phrase] for phrase in words]
                 others = [surface[term] for term in own]
-                terms.append(np.array([*chain.from_iterable(parts), *others], np.int64))
+                terms.append(np.array([*chain.from_iterable(phrases), *others], np.int64))
                 values = map(document.values.get, names)
-                sequence = f" {BETWEEN} ".join(" ".join(map(str, part)) for part in parts)
+                sequence = f" {BETWEEN} ".join(" ".join(map(str, phrase)) for phrase in phrases)
                 copy.write_row(
                     (
                         *(document.doc, key, document.id, document.text, document.source),
