@@ -14,8 +14,13 @@ import orjson
 from vocabtool.cli import options, output
 from vocabtool.cli.index import MODEL_AND_TRUST, open_index
 from vocabtool.cli.options import DIR, format_option, gather, option_of
+from vocabtool.documents.batch import names_of
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
+from vocabtool.index.index import store_class
+from vocabtool.index.snapshot import as_row, is_of_fields
+from vocabtool.reports.index import stats_report
+from vocabtool.reports.report import safe
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import plural, tell
 
@@ -51,10 +56,6 @@ def list_command(
 
     With --field, each line also has the values of these fields, separated by tabs.
     """
-    from vocabtool.documents.batch import names_of
-    from vocabtool.index.snapshot import as_row
-    from vocabtool.reports.report import safe
-
     index = open_index(folder, {})
     known = ["id", "text", *index.manifest.fields]
     for name in fields:
@@ -87,9 +88,6 @@ def _plain(value: object) -> str:
 @ROWS
 def get_command(folder: str, ids: tuple[str, ...], report_format: Literal["text", "jsonl"]) -> int:
     """Print the documents with these IDs, with all fields. Exit with 1 if an ID is not in DIR."""
-    from vocabtool.index.snapshot import as_row
-    from vocabtool.reports.report import safe
-
     index = open_index(folder, {})
     documents = {id_: index.get(id_) for id_ in ids}
     with output.standard_output() as out:
@@ -108,8 +106,6 @@ def get_command(folder: str, ids: tuple[str, ...], report_format: Literal["text"
 
 def _tell_missing(missing: Sequence[str]) -> int:
     """Print that the index has no documents with these ids. Return the exit code."""
-    from vocabtool.reports.report import safe
-
     for id_ in missing[: output.SHOWN]:
         tell(f"not in the index: {safe(id_)}")
     if len(missing) > output.SHOWN:
@@ -126,8 +122,6 @@ def stats_command(
     folder: str, unknown: bool, model: dict[str, object], report_format: Literal["text", "json"]
 ) -> None:
     """Print the contents of the index in DIR: documents, fields, model, sizes of files."""
-    from vocabtool.reports.index import stats_report
-
     with output.usage_errors():
         index = open_index(folder, model)
         with output.progress_bar(False) as progress:
@@ -158,8 +152,6 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
 
     `vocabtool index FILE` builds an index from FILE.
     """
-    from vocabtool.index.snapshot import is_of_fields
-
     with output.usage_errors():
         index = open_index(folder, {})
         with output.progress_bar(False) as progress:
@@ -243,7 +235,6 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    from vocabtool.index.index import store_class
     from vocabtool.index.postgres.store import PostgresStore
 
     if store_class(address) is not PostgresStore:

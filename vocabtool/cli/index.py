@@ -24,6 +24,8 @@ from vocabtool.index import folder_store
 from vocabtool.index.folder import IndexOptions, is_address, is_index
 from vocabtool.index.index import Index
 from vocabtool.index.load import LoadReport, shards_in
+from vocabtool.reports.index import index_report, verify_report
+from vocabtool.reports.report import safe
 from vocabtool.system.messages import Progress, plural, tell
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
@@ -110,8 +112,6 @@ def index_command(
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
     """
-    from vocabtool.reports.report import safe
-
     _refuse_an_index(files)
     began, given = time.monotonic(), options.given_options(encoder)
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
@@ -296,8 +296,6 @@ def _open(
 
 def _tell_lost_options(index: Index, read: ReadOptions) -> None:
     """Say which fields of the indexed FILEs, and whether their ids, this run does not read."""
-    from vocabtool.reports.report import safe
-
     before = [source.options for source in index.manifest.sources]
     keep = {name: None for options in before for name in options.kept_fields}
     lost = [f"--keep {safe(name)}" for name in keep if name not in read.kept_fields]
@@ -368,8 +366,6 @@ def _show(
     calibrating: float,
     report_format: Literal["text", "json"],
 ) -> None:
-    from vocabtool.reports.index import index_report
-
     output.show_report(index_report(index, report, seconds, calibrating), report_format)
     output.tell_notes(report.notes)
     output.tell_left_out(report.first_skipped, report.first_left_out)
@@ -402,8 +398,6 @@ def verify_command(
 
     With --model, also encode up to 8 documents again, and compare the vectors with those in DIR.
     """
-    from vocabtool.reports.index import verify_report
-
     with output.usage_errors():
         index = open_index(folder, model)
         # A settings file names the model, but only the command line asks to compare it.

@@ -84,24 +84,16 @@ class Opening(EncoderOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewIndex(IndexOptions, EncoderOptions):
-    """The options of :meth:`Index.create` and :meth:`Index.create_for`."""
+class Creation(IndexOptions, Opening):
+    """The arguments of :meth:`Index.create`."""
 
+    sample: Iterable[str | bytes] | None = None
     force: bool = False
     in_place: bool = True
 
 
 @dataclass(frozen=True)
-class Creation(NewIndex):
-    """The arguments of :meth:`Index.create`."""
-
-    path: str | Path
-    model: Model | None = None
-    sample: Iterable[str | bytes] | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True)
-class CreationForSources(NewIndex):
+class CreationForSources(IndexOptions, EncoderOptions):
     """The arguments of :meth:`Index.create_for`."""
 
     path: str | Path
@@ -110,6 +102,8 @@ class CreationForSources(NewIndex):
     read: ReadOptions = field(kw_only=True)
     vectors: Given | None = field(default=None, kw_only=True)
     notify: Callable[[str], object] | None = field(default=None, kw_only=True)
+    force: bool = field(default=False, kw_only=True)
+    in_place: bool = field(default=True, kw_only=True)
 
 
 class Index:
@@ -207,8 +201,9 @@ class Index:
         sources, read, vectors = request.sources, request.read, request.vectors
         outside = home(Path(request.path))  # an address is no folder that a FILE could be in
         shards = shards_in(sources)
-        options = {option.name: getattr(request, option.name) for option in fields(NewIndex)}
-        texts, notify = None, request.notify or (lambda note: None)
+        names = {argument.name for argument in fields(Creation)} - {"sample"}
+        arguments: dict[str, Any] = {name: getattr(request, name) for name in names}
+        notify = request.notify or (lambda note: None)
         if request.model is None:
             has_vectors = vectors is not None or read.vector_field is not None
             if shards is None and not has_vectors:
@@ -219,25 +214,25 @@ class Index:
                 )
             if request.dim is not None:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
-            dim = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
-            options["dim"] = dim
+            own = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
+            arguments["dim"] = own
             notify(NO_VECTORS)
         elif shards is not None:
             weights = shards / WEIGHTS
             if request.fitted is None and weights.is_file():
-                options["fitted"] = FittedWeights.read(weights)
+                arguments["fitted"] = FittedWeights.read(weights)
         elif names_of(sources) is not None and can_be_read_again(
             files := files_outside(sources, outside, read) or []
         ):
             plain = replace(read, keep=(), on_duplicate="error")
             first = next(iter(documents(files, plain, log=ReadLog())), None)
             facts_of(files)  # raises if another file is missing
-            texts = sample(files, read)
+            arguments["sample"] = sample(files, read)
             for name in ("id", "_id"):
                 if read.id_field is None and first is not None and name in first.fields:
                     use = f"the documents have a field {name!r}: use it with --id-field {name}"
                     notify(f"the ids of documents are FILE:LINE; {use}")
-        index = cls.create(request.path, request.model, sample=texts, **options)
+        index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)
         if not index.snapshot().cutter.has_stop_words:

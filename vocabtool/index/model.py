@@ -24,7 +24,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import accumulate
@@ -35,7 +35,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.choices import options_of
 from vocabtool.encoders.encoder import (
     PROMPT_OPTIONS,
     STORED,
@@ -120,7 +119,7 @@ class OpenedModel:
 
         ``dim``: the length of the user's own vectors. ``exact_below``: the default of the option.
         """
-        chosen = {name: getattr(options, name) for name in options_of(IndexOptions)}
+        chosen = {option.name: getattr(options, option.name) for option in fields(IndexOptions)}
         if options.exact_below is None:
             chosen["exact_below"] = exact_below
         encoder, words = self.encoder, self.words
