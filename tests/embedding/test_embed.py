@@ -129,6 +129,7 @@ CHANGES: Final[list[tuple[dict[str, Any], str]]] = [
     ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
     ({"batch_size": 7}, "--batch-size: was 256, is 7"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),
+    ({"quotes": False}, "--quotes: was given, is not given"),
 ]
 
 
@@ -212,7 +213,7 @@ def test_a_folder_of_another_version_is_refused(corpus: Path, out: Path) -> None
     for name in ("_manifest.json", "_run.json"):
         record = json.loads((out / name).read_text())
         (out / name).write_text(json.dumps(record | {"version": 1}))
-        told = rf"{name}: .*version 1 of .* expected 2; embed the documents again, with --force"
+        told = rf"{name}: .*version 1 of .* expected 3; embed the documents again, with --force"
         with pytest.raises(InvalidFile, match=told):
             vocabtool.Shards.open(out)
         with pytest.raises(InvalidFile, match=told):

@@ -28,10 +28,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from vocabtool.choices import Dtype, Split
+from vocabtool.choices import Dtype
 from vocabtool.documents.batch import Document, ReadLog, bounds
 from vocabtool.documents.files import Input, arrow_errors, changes
-from vocabtool.documents.options import Format
+from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_file
@@ -123,7 +123,7 @@ def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]
 
 # ---- the plan: everything that decides the bytes of the shards; threads and Ray do not
 
-VERSION: Final = 2
+VERSION: Final = 3
 PLAN: Final = "plan of embed"
 AGAIN: Final = "embed the documents again, with --force (force=True)"
 NAMES_OF: Final = {  # in a message, of the fields that are no options of the same name
@@ -132,6 +132,7 @@ NAMES_OF: Final = {  # in a message, of the fields that are no options of the sa
     "dim": "the length of the vectors",
     "format": "--input-format",
     "overlap": "overlap=",
+    "on_duplicate": "on_duplicate=",
     "text": "text=False",
     "source": "source=",
 }
@@ -142,24 +143,23 @@ class Plan:
     """Everything that decides the bytes of the shards of a run.
 
     ``encoder``, ``words``: fingerprints of the encoder and of its words. ``source``: the name that
-    the caller gave to a stream."""
+    the caller gave to a stream. ``read``: how rows are read, apart from bad rows; not which files.
+    """
 
     encoder: str
     words: str | None
     dim: int
     inputs: tuple[Input, ...]
     source: str | None
-    field: str | Sequence[str] | None
-    format: Format | None
-    id_field: str | None
-    keep: tuple[str, ...]
+    read: ReadOptions
     text: bool
     shard_rows: int
     batch_size: int
     dtype: Dtype
-    split: Split | None = None
-    split_size: int | None = None
-    overlap: int = 0
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        return self.read.kept_fields
 
     @property
     def fingerprint(self) -> str:
@@ -168,16 +168,21 @@ class Plan:
 
     def differences(self, now: Plan) -> tuple[str, ...]:
         """Return a line for each difference between this plan and ``now``."""
-        lines = []
-        for name in (field.name for field in fields(self) if field.name != "inputs"):
-            was, is_now = getattr(self, name), getattr(now, name)
-            if was == is_now:
-                continue
-            option = NAMES_OF.get(name, f"--{name.replace('_', '-')}")
-            if name == "text":  # the name in the message is its opposite
-                was, is_now = not was, not is_now
-            lines.append(f"{option}: was {_show_value(was)}, is {_show_value(is_now)}")
+        before, after = _values(self), _values(now)
+        lines = [
+            f"{NAMES_OF.get(name, '--' + name.replace('_', '-'))}: "
+            f"was {_show_value(value)}, is {_show_value(after[name])}"
+            for name, value in before.items()
+            if value != after[name]
+        ]
         return (*lines, *changes(self.inputs, now.inputs))
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    values = {field.name: getattr(plan, field.name) for field in fields(plan)}
+    read, _ = values.pop("read"), values.pop("inputs")
+    values["text"] = not plan.text  # a message names `text=False`
+    return values | {field.name: getattr(read, field.name) for field in fields(read)}
 
 
 def _show_value(value: Any) -> str:
@@ -481,7 +486,7 @@ class Shards:
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
-            if schema != shard_schema(plan.dim, plan.dtype, plan.keep, words=words, text=plan.text):
+            if schema != shard_schema(plan.dim, plan.dtype, plan.kept, words=words, text=plan.text):
                 raise InvalidFile(
                     "damaged: its columns differ from the columns of the run", file=str(file)
                 )

@@ -255,7 +255,7 @@ class Loader:
         for part in self._parts:
             searched = part.options.searched_fields
             if part.shards is not None and searched:
-                field, names = Shards.open(part.shards).plan.field, (*weights_of(searched),)
+                field, names = Shards.open(part.shards).plan.read.field, (*weights_of(searched),)
                 if field != names:
                     embedded = field if isinstance(field, str) else " and ".join(field or ("text",))
                     raise VocabtoolError(
@@ -499,7 +499,7 @@ class Loader:
                 f"{shards.path}: contains no texts (text=False), but keyword search needs them"
             )
         end = 0
-        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.keep]):
+        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.kept]):
             end += len(whole)
             rows = whole.slice(max(len(whole) - (end - self._start), 0))
             if len(rows):
@@ -508,7 +508,7 @@ class Loader:
                     texts=rows.column(TEXT),
                     numbers=np.arange(end - len(rows), end) + 1,
                     ids=rows.column(ID),
-                    columns={name: rows.column(name) for name in shards.plan.keep},
+                    columns={name: rows.column(name) for name in shards.plan.kept},
                     vectors=vectors_of(rows),
                 )
 
