@@ -33,6 +33,7 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.lookup import without_blanks
 from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.text_arrays import as_bytes
@@ -41,6 +42,7 @@ from vocabtool.vocabulary import Vocabulary
 
 RULE: Final = "keras"  # the default rule
 TOGETHER: Final = 16 << 20  # bytes of words per lookup: about 80 MB of text
+LOOKUPS: Final = 1 << 10  # batches per lookup, even if they have hardly any words
 MANY: Final = 50  # warn if one entry in MANY has capitals and the rule makes none
 PIECES: Final = ("pieces_a", "pieces_b")  # columns with the entries of each side
 
@@ -106,6 +108,8 @@ def count_use(
     ``rule``: a name from ``tokenization/rule.py``. ``folds``: ``case`` and ``nfkc`` are applied to
     entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
     """
+    from vocabtool.streams.stream import Stream  # most comparisons read no documents
+
     if tokenizer_file(rule) is not None:
         raise VocabtoolError(
             f"the rule {rule} makes pieces, but one rule for both vocabularies must make words, "
@@ -128,29 +132,21 @@ def count_use(
                 )
     union = Union.of(*sides)
     counts = np.zeros(len(union), np.int64)
-    documents = tokens = size = 0
-    # words that were counted but not looked up yet, and their counts
-    waiting: list[tuple[pa.LargeBinaryArray, NDArray[np.int64]]] = []
+    documents = tokens = 0
 
-    def look_up() -> None:
-        words = fold_entries(pa.concat_arrays([words for words, _ in waiting]), folds)
-        tokens_of = pc.index_in(words, value_set=union.tokens)
-        added = np.concatenate([counted for _, counted in waiting])[booleans(tokens_of.is_valid())]
-        np.add.at(counts, integers(tokens_of.drop_null()), added)
-        waiting.clear()
-
-    for texts in batches:
+    def count(texts: pa.StringArray) -> tuple[int, pa.LargeBinaryArray, NDArray[np.int64]]:
         coded = splitter.token_codes(texts)
         words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
-        waiting.append((words, np.bincount(coded.codes, minlength=len(words))))
-        documents += len(texts)
-        tokens += len(coded.codes)
-        size += words.nbytes
-        if size >= TOGETHER:
-            look_up()
-            size = 0
-    if waiting:
-        look_up()
+        return len(texts), words, np.bincount(coded.codes, minlength=len(words))
+
+    counted = Stream.of(batches).map(count)
+    for group in in_batches(counted, LOOKUPS, weight=lambda one: one[1].nbytes, most=TOGETHER):
+        words = fold_entries(pa.concat_arrays([words for _, words, _ in group]), folds)
+        of_words = np.concatenate([count_of for _, _, count_of in group])
+        positions = pc.index_in(words, value_set=union.tokens)
+        np.add.at(counts, integers(positions.drop_null()), of_words[booleans(positions.is_valid())])
+        documents += sum(texts for texts, _, _ in group)
+        tokens += int(of_words.sum())
     in_a, in_b, met = union.a.is_member, union.b.is_member, counts > 0
     tables = []
     for side in (in_a & ~in_b, in_b & ~in_a):

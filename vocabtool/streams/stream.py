@@ -25,6 +25,8 @@ from typing import (
     overload,
 )
 
+import pyarrow as pa
+
 from vocabtool.documents.batch import Document, Indexable, ReadLog, SkipCounter, is_indexable
 from vocabtool.documents.files import each_source, is_repeatable
 from vocabtool.documents.options import ReadOptions
@@ -51,7 +53,6 @@ from vocabtool.streams.operators import (
 from vocabtool.system.parallel import Workers
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import ray.data
     import tensorflow as tf
 
@@ -374,8 +375,6 @@ class Stream(Generic[T]):
         Reading raises :class:`VocabtoolError` for elements that are not documents and for a value
         of the wrong type.
         """
-        import pyarrow as pa
-
         _check("to_arrow: batch_size", batch_size, 1)
         batches = record_batches(self.start, batch_size, fields)
         return pa.RecordBatchReader.from_batches(schema_of(fields), batches)
