@@ -241,7 +241,7 @@ def embed(
                 raise no_documents(files or ["the stream"], log.skipped.first)
             manifest = folder.finish(plan, shards, done, log)
             paths = (folder.path / shard.file for shard in manifest.shards)
-            for name in without_a_value(paths, plan.kept):  # probably a mistake
+            for name in without_a_value(paths, plan.kept_fields):  # probably a mistake
                 notes += (f"no document has a value in the field '{printable(encode(name))}'",)
         counts = manifest.counts
         if counts.too_long and encoder.max_tokens is not None:
@@ -362,7 +362,7 @@ def slabs_of(
     """
     documents, rows = Counter[int](), min(plan.shard_rows, SLAB_ROWS)
     read = batches(sources, options, log=log, size=READ_BYTES, rows=rows, measure=measure)
-    for slab in cut_slabs(read, plan.kept, plan.shard_rows, plan.batch_size):
+    for slab in cut_slabs(read, plan.kept_fields, plan.shard_rows, plan.batch_size):
         if slab.shard in done:
             documents[slab.shard] += slab.table.num_rows
         else:
@@ -446,7 +446,7 @@ class ShardMaker:
             raise VocabtoolError("the model changed during the run: start over with --force")
         self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
         self._schema = shard_schema(
-            plan.dim, plan.dtype, plan.kept, words=encoder.words is not None, text=plan.text
+            plan.dim, plan.dtype, plan.kept_fields, words=encoder.words is not None, text=plan.text
         )
 
     def write(self, slabs: Stream[Slab], on_slab: OnSlab) -> Iterator[Shard]:

@@ -158,7 +158,7 @@ class Plan:
     dtype: Dtype
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def kept_fields(self) -> tuple[str, ...]:
         return self.read.kept_fields
 
     @property
@@ -486,7 +486,9 @@ class Shards:
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
-            if schema != shard_schema(plan.dim, plan.dtype, plan.kept, words=words, text=plan.text):
+            if schema != shard_schema(
+                plan.dim, plan.dtype, plan.kept_fields, words=words, text=plan.text
+            ):
                 raise InvalidFile(
                     "damaged: its columns differ from the columns of the run", file=str(file)
                 )

@@ -499,7 +499,7 @@ class Loader:
                 f"{shards.path}: contains no texts (text=False), but keyword search needs them"
             )
         end = 0
-        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.kept]):
+        for whole in shards.batches([ID, VECTOR, TEXT, *shards.plan.kept_fields]):
             end += len(whole)
             rows = whole.slice(max(len(whole) - (end - self._start), 0))
             if len(rows):
@@ -508,7 +508,7 @@ class Loader:
                     texts=rows.column(TEXT),
                     numbers=np.arange(end - len(rows), end) + 1,
                     ids=rows.column(ID),
-                    columns={name: rows.column(name) for name in shards.plan.kept},
+                    columns={name: rows.column(name) for name in shards.plan.kept_fields},
                     vectors=vectors_of(rows),
                 )
 
