@@ -215,6 +215,18 @@ def test_repeated_texts_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
         list(documents(file))
 
 
+def test_vectors_count_as_bytes_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be a thousand times as long as their texts, also in a column with dots."""
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_TEXT_BYTES", 10_000)
+    vectors = [*np.random.default_rng(3).random((500, 2000), np.float32)]
+    file = write(tmp_path / "a.parquet", pa.table({"text": ["a"] * 500, "a.v": vectors}), 500)
+    (batch, *_) = batches(file, vector_field="a.v")
+    assert batch.vectors is not None
+    np.testing.assert_array_equal(batch.vectors, np.array(vectors[: len(batch)]))
+
+
 def test_many_columns_of_parquet(tmp_path: Path) -> None:
     """A file of 50,000 columns is read; one of 50,001 is refused before they are parsed."""
     columns = {"text": ["a"]} | {str(number): pa.nulls(1) for number in range(49_999)}

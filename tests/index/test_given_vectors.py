@@ -327,6 +327,11 @@ MALFORMED: Final[list[tuple[Make, type[Exception], str]]] = [
         InvalidFile,
         "row 1: field 'v': expected 2 numbers, got null",
     ),
+    (
+        rows_of(v=lists(np.ones((100, 2)), FLOATS), id=["x" * (1 << 20)] * 100),
+        InvalidFile,
+        r"[\d,]+ bytes unpack to 104,858,000 or more",
+    ),
 ]
 
 

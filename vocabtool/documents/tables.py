@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from io import BufferedReader
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -272,20 +272,25 @@ class _Growth:
         self.size += more
 
 
-def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
-    """Read each row as a document; a row whose text or id is null is invalid."""
+def open_parquet(file: IO[bytes]) -> parquet.ParquetFile:
     with arrow_errors(PARQUET_ERROR):
-        table = parquet.ParquetFile(
+        return parquet.ParquetFile(
             file,
             buffer_size=BUFFER,
             pre_buffer=False,
             thrift_container_size_limit=MAX_COLUMNS + 1,  # the list of columns has a root
         )
+
+
+def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
+    """Read each row as a document; a row whose text or id is null is invalid."""
+    table = open_parquet(file)
+    with arrow_errors(PARQUET_ERROR):
         columns = Columns.of_table(table.schema_arrow, request.options)
         skipped, first = _skip(_counts_of_groups(table.metadata), request)
-        row_groups = _row_groups(table, file, skipped, dict.fromkeys(columns.read(request)))
+        record_batches = row_groups(table, file, dict.fromkeys(columns.read(request)), skipped)
         for some in in_batches(
-            row_groups, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
+            record_batches, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
         ):
             rows = pa.concat_batches(some)
             numbers = np.arange(first, first + rows.num_rows)
@@ -293,10 +298,14 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
             first += rows.num_rows
 
 
-def _row_groups(
-    table: parquet.ParquetFile, file: IO[bytes], skipped: int, wanted: Mapping[str, None]
+def row_groups(
+    table: parquet.ParquetFile, file: IO[bytes], wanted: Mapping[str, None], skipped: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a few rows at a time. ``wanted``: the names of the columns, fast to look up."""
+    """Yield a few rows at a time, without those of the first ``skipped`` row groups.
+
+    ``wanted``: the names of the columns, fast to look up. Raises :class:`InvalidFile` for a file
+    of few bytes that unpack to many.
+    """
     schema = table.schema_arrow  # made at each access
     long = [name for name in wanted if is_long(schema.field(name).type)]
     coded = parquet.ParquetFile(
@@ -306,8 +315,13 @@ def _row_groups(
     for group in range(skipped, table.num_row_groups):
         metadata = table.metadata.row_group(group)
         count = metadata.num_rows
-        chunks = [metadata.column(at) for at in range(metadata.num_columns)]
-        chunks = [chunk for chunk in chunks if chunk.path_in_schema in wanted]
+        chunks = [  # a list has the path COLUMN.list.element, and a name may contain dots
+            chunk
+            for chunk in map(metadata.column, range(metadata.num_columns))
+            if not wanted.keys().isdisjoint(
+                accumulate(chunk.path_in_schema.split("."), "{}.{}".format)
+            )
+        ]
         size = sum(chunk.total_uncompressed_size for chunk in chunks)
         packed = sum(chunk.total_compressed_size for chunk in chunks)
         if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(size):

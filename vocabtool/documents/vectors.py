@@ -24,7 +24,6 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from pyarrow import parquet
 
 from vocabtool.choices import MAX_DIM
 from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, vectors_in
@@ -32,11 +31,12 @@ from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import SeenIds, Sources, batches, extent
 from vocabtool.documents.tables import (
-    BUFFER,
     PARQUET_ERROR,
     as_strings,
     is_numbers,
     is_strings,
+    open_parquet,
+    row_groups,
 )
 from vocabtool.errors import (
     GIT_LFS,
@@ -58,7 +58,6 @@ ARRAY: Final = "vectors"  # the name of an array in messages
 ID: Final = "id"  # columns of Parquet
 VECTOR: Final = "vector"
 VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
-ID_ROWS: Final = 1 << 13  # ids that are read at a time
 BY_POSITION: Final = (
     "vectors without ids belong to documents by position. Give one vector for each document, in "
     "order, or give the vectors ids: a Parquet file with a column 'id'"
@@ -150,8 +149,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     When the first vectors are needed, all are copied to a temporary file, which can be mapped.
     """
     try:
-        with arrow_errors(PARQUET_ERROR):
-            table = parquet.ParquetFile(file, buffer_size=BUFFER, pre_buffer=False)
+        table = open_parquet(file)
         schema = table.schema_arrow
         names, lists = schema.names, [field.name for field in schema if is_numbers(field.type)]
     except UnicodeDecodeError as error:
@@ -164,15 +162,14 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     if not is_strings(kind) and not pa.types.is_integer(kind):
         raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
 
-    def read(wanted: str, rows: int) -> Iterator[pa.Array]:
+    def read(wanted: str) -> Iterator[pa.Array]:
         with reading(name), arrow_errors(PARQUET_ERROR):
-            for group in range(table.num_row_groups):
-                for batch in table.iter_batches(max(1, rows), [group], [wanted]):
-                    yield batch.column(0)
+            for rows in row_groups(table, file, {wanted: None}):
+                yield rows.column(0)
 
     def ids() -> Iterator[pa.StringArray]:
         first = 0
-        for array in read(ID, ID_ROWS):
+        for array in read(ID):
             if array.null_count:
                 row = first + int(np.argmin(np.asarray(array.is_valid())))
                 what = f"row {row:,}: field {ID!r}: expected an id, got null"
@@ -180,7 +177,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
             yield as_strings(array, ID)
             first += len(array)
 
-    first = next(read(column, VECTOR_BYTES // (4 * MAX_DIM)), None)
+    first = next(read(column), None)
     count, dim = (
         table.metadata.num_rows,
         0 if first is None else vectors_in(first, column)[0].shape[1],
@@ -189,7 +186,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     @cache
     def copy_vectors() -> BinaryIO:
         copy, start = temporary(), 0
-        for array in read(column, VECTOR_BYTES // (4 * dim)):
+        for array in read(column):
             vectors, wrong = vectors_in(array, column)
             if not wrong and vectors.shape[1] != dim:
                 wrong = {0: f"expected {dim:,} numbers, got {vectors.shape[1]:,}"}
