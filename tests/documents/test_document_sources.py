@@ -519,6 +519,7 @@ def test_a_row_group_that_unpacks_to_much(tmp_path: Path, others: int) -> None:
 def test_a_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The row is invalid, in every format with columns."""
     monkeypatch.setattr("vocabtool.documents.reading.MAX_DOCUMENT_BYTES", 1_000)
+    monkeypatch.setattr("vocabtool.documents.pieces.MAX_FILE_BYTES", 1_000)
     table = pa.table({"text": ["a" * 1_000, "b" * 1_001, *"cdef"]})
     parquet.write_table(table, tmp_path / "corpus.parquet")
     feather.write_feather(table, tmp_path / "corpus.arrow")
@@ -527,6 +528,8 @@ def test_a_text_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         found = [text for each in batches(source, on_error="skip", log=log) for text in each.texts]
         assert [str(text)[:1] for text in found] == [*"acdef"]
         assert log.skipped.first[0].reason.startswith("a text of 1,001 bytes (allowed: 1,000; ")
+        with pytest.raises(InvalidFile, match=r":2: a text of 1,001 bytes \(allowed: 1,000"):
+            list(batches(source, split="tokens"))
 
 
 @pytest.mark.parametrize(

@@ -227,22 +227,26 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
             raise InvalidFile(
                 f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
             )
-        for read in pieces.split_rows(rows, request) if splits and rows.parts is None else [rows]:
-            batch = _without_long_texts(read, request)
+        read: Iterable[Batch] = [rows]
+        if splits and rows.parts is None:
+            short = _without_long_texts(rows, request, pieces.MAX_FILE_BYTES)
+            read = pieces.split_rows(short, request)
+        for some in read:
+            batch = _without_long_texts(some, request, MAX_DOCUMENT_BYTES)
             out = min(request.left, len(batch))
             request.left -= out
             if out < len(batch):
                 yield batch.part(out, len(batch)) if out else batch
 
 
-def _without_long_texts(batch: Batch, request: Request) -> Batch:
-    if batch.texts.nbytes <= MAX_DOCUMENT_BYTES:
+def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:
+    if batch.texts.nbytes <= most:
         return batch
     lengths = pc.binary_length(batch.texts).to_numpy()
-    for row in np.flatnonzero(lengths > MAX_DOCUMENT_BYTES).tolist():
-        what = f"a text of {lengths[row]:,} bytes (allowed: {MAX_DOCUMENT_BYTES:,}"
+    for row in np.flatnonzero(lengths > most).tolist():
+        what = f"a text of {lengths[row]:,} bytes (allowed: {most:,}"
         request.refuse(int(batch.numbers[row]), f"{what}; cut it into several documents)")
-    return batch.only(lengths <= MAX_DOCUMENT_BYTES)
+    return batch.only(lengths <= most)
 
 
 # ---- repeated ids
