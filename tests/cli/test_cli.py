@@ -124,19 +124,17 @@ def test_text_says_that_it_holds_no_ids(tmp_path: Path) -> None:
 
 
 def test_a_name_selects_a_vocabulary(model: Path) -> None:
-    """``MODEL#NAME`` is what ``--name`` says; both are wrong usage, and a wrong name is told."""
+    """``MODEL#NAME`` in each command; a wrong name is told."""
     named = f"{model}#labels"
     assert output("extract", named) == "yes\nno\n"
     rows = output("inspect", named).splitlines()
     assert [row.split("\t")[0] for row in rows] == ["name", "labels"]
-    assert errors("extract", model, "--name", "nothing") == (
+    assert errors("extract", f"{model}#nothing") == (
         f"vocabtool: error: {model}: no vocabulary named 'nothing'. "
         "Available vocabularies:\n  words\n  labels\n"
     )
-    assert "did you mean words?" in errors("extract", model, "--name", "wrods")
+    assert "did you mean words?" in errors("extract", f"{model}#wrods")
     assert "no vocabulary named 'nothing'" in errors("inspect", f"{model}#nothing")
-    both = errors("extract", named, "--name", "labels", code=2)
-    assert "pass either --name or MODEL#NAME, not both" in both
 
 
 def test_incomplete_is_said(tmp_path: Path) -> None:
@@ -158,7 +156,7 @@ ENCODER = "data/sentence_encoder"
     [
         (["inspect"], 2, "Missing argument 'MODEL'"),
         (["extrct"], 2, "No such command 'extrct'. Did you mean 'extract' or 'export'?"),
-        (["extract", "--nmae", "x"], 2, "Did you mean '--name'?"),
+        (["extract", "--fromat", "x"], 2, "Did you mean '--format'?"),
         (["inspect", "nowhere"], 3, "vocabtool: error: nowhere: no such file or folder"),
         (["extract", ENCODER, "-o", "no/such/f"], 3, "such: the folder does not exist"),
         (["extract", ENCODER, "-o", ""], 2, "-o needs the name of a file"),
@@ -186,9 +184,9 @@ def test_other_encodings(encoding: str, tmp_path: Path) -> None:
     assert rows[1][10] == r"assets/w\xff.txt: whole lines"
     document = json.loads(output("inspect", tmp_path, "--format", "json", environ=environ))
     assert [entry["name"] for entry in document["vocabularies"]] == [name, r"w\xff.txt"]
-    extracted = output("extract", tmp_path, "--name", name, environ=environ)
+    extracted = output("extract", f"{tmp_path}#{name}", environ=environ)
     assert extracted.split("\n")[:-1] == words
-    wrong = run("extract", tmp_path, "--name", "\N{SNOWMAN}?", environ=environ)
+    wrong = run("extract", f"{tmp_path}#\N{SNOWMAN}?", environ=environ)
     assert (wrong.returncode, wrong.stdout) == (3, b"")
     assert b"Traceback" not in wrong.stderr
 

@@ -53,7 +53,6 @@ def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
     ("options", "code", "message"),
     [
         ((*MODEL, "-o", "out", "--keep", "vector"), 2, "keep: the name 'vector' is reserved"),
-        ((*MODEL, "-o", "out", "--ray-address", "x"), 2, "--ray"),
         (("--model", "nowhere", "-o", "out"), 3, "nowhere"),
         ((*MODEL, "-o", "out", "--field", "body"), 3, "corpus.jsonl:1: no field 'body'"),
         ((*MODEL, "-o", "out", "--field", "a", "--field", "a"), 2, "field"),

@@ -291,10 +291,10 @@ def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: P
         ("oov model bad.parquet", 3, ["bad.parquet: "]),
         ("oov model corpus.txt -o no/f", 3, ["no: the folder does not exist"]),
         ("words corpus.txt", 3, ["corpus.txt: a list of words"]),
-        ("oov model corpus.txt --name x", 3, ["no words in a vocabulary named 'x'"]),
+        ("oov model#x corpus.txt", 3, ["no words in a vocabulary named 'x'"]),
         ("words bad.pb", 3, ["bad.pb: "]),
         ("words strange", 3, ["the op StringFormat", "name a rule", "--rule"]),
-        ("oov ids corpus.txt", 3, ["--rule", "--name"]),
+        ("oov ids corpus.txt", 3, ["--rule", "MODEL#NAME"]),
     ],
 )
 def test_errors(command: str, code: int, messages: list[str], here: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_stopped_force_is_gone_on_with(tmp_path: Path, index: str) -> None:
     """By the same command; what another one began is removed."""
     new = texts(3000, " again" * 100)  # more than a block, so that there is a commit
     lines, flag = write(tmp_path / "lines.jsonl", new), tmp_path / "fails"
-    model = ("--model", "python:tests.cli.test_update_command:failing", "--fingerprint", "1")
+    model = ("--model", "python:tests.cli.test_update_command:failing")
     load = (*READ, "--force", "--commit-rows", "1", "--no-calibrate")
     force = ("index", lines, "-o", index, *model, *load)
     environ = {"FAILS_WHILE_THERE_IS": str(flag)}

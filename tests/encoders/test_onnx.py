@@ -222,6 +222,25 @@ def test_outputs(model: Path) -> None:
         open_encoder(model)
 
 
+def test_device(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider by its short name; one that is missing, or does not start, is an error."""
+    plain = open_encoder(model)
+    named = open_encoder(model, device="CPU")
+    assert named.options.given_options() == {"kind": "onnx", "device": "CPU"}
+    assert named.fingerprint == plain.fingerprint
+    assert np.array_equal(named.encode(TEXTS), plain.encode(TEXTS))
+    for wrong in ("cuda", "cuda:1", "gpu", "cpu:x", "azure", ""):
+        with pytest.raises(UnsupportedFormat, match=rf"device '{wrong}': .* on cpu; for a GPU"):
+            open_encoder(model, device=wrong)
+    providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setattr("onnxruntime.get_available_providers", lambda: providers)
+    with (
+        pytest.warns(UserWarning, match="not in available provider"),
+        pytest.raises(UnsupportedFormat, match="device 'cuda:1': onnxruntime does not run here"),
+    ):
+        open_encoder(model, device="cuda:1")
+
+
 def test_texts_without_tokens(tmp_path: Path) -> None:
     """Zero, and the others are not changed."""
     save(tmp_path, graph(len(PIECES)), tokenizer_of(PIECES))

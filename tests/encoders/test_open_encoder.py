@@ -83,6 +83,7 @@ OWNERS: list[tuple[str, Any, list[str]]] = [
     *(("fitted", "weights.json", ["static"]), ("fingerprint", "v1", ["python"])),
     *(("api_key_env", "KEY", ["openai"]), ("requests", 2, ["openai"])),
     *(("timeout", 5.0, ["openai"]), ("retries", 0, ["openai"])),
+    ("device", "cuda", ["onnx", "sentence-transformers"]),
     *(("prompt_query", "q", WRAPPED), ("prompt_document", "d", WRAPPED), ("dim", 2, WRAPPED)),
 ]
 

@@ -120,7 +120,7 @@ NAMELESS: list[Answer] = [lambda texts: [[1.0]] * len(texts), constant(1.0), par
 @pytest.mark.parametrize("nameless", [*NAMELESS, Model(), Model().encode])
 def test_no_fingerprint(nameless: Answer) -> None:
     """What holds values that no source shows wants a fingerprint to be given."""
-    with pytest.raises(VocabtoolError, match=r"--fingerprint TEXT \(fingerprint=\)"):
+    with pytest.raises(VocabtoolError, match=r"an attribute `fingerprint` \(in Python also"):
         open_encoder(nameless)
     assert open_encoder(nameless, fingerprint="mine").encode(["abc"]).shape[0] == 1
 

@@ -49,6 +49,15 @@ def test_words(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert encoder.encode(["love"]).shape == (1, 8)
 
 
+def test_device(sound: Path) -> None:
+    """Where PyTorch computes; a device that is not here is an error that names those that are."""
+    encoder = open_encoder(sound, device="cpu")
+    assert np.array_equal(encoder.encode(TEXTS), open_encoder(sound).encode(TEXTS))
+    for wrong in ("xpu:7", "gpu", "meta"):
+        with pytest.raises(UnsupportedFormat, match=rf"device '{wrong}': .* but on cpu"):
+            open_encoder(sound, device=wrong)
+
+
 def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Nothing is drawn on anybody's terminal, and the library's own setting stays."""
     from transformers.utils import logging

@@ -387,7 +387,7 @@ def test_the_vocabulary_that_says_how(tmp_path: Path) -> None:
     words = Words.of(tmp_path)
     assert words.vocabulary.name == "tokenizer.json"
     (note,) = words.notes
-    assert "--name" in note
+    assert "MODEL#NAME" in note
     assert note.endswith(": vocab.json")
     assert Words.of(tmp_path, name="tokenizer.json").notes == ()
     with pytest.raises(VocabtoolError, match=r"list of words.*--rule"):

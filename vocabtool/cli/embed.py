@@ -23,13 +23,13 @@ sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server
 /embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is
 interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
-OF_SERVER: Final = ("api_key_env", "timeout")
+OF_RUN: Final = ("device", "api_key_env", "timeout")  # an index stores none of these
 ENCODER = options.gather(
     "encoder",
-    *options.options_for(EncoderOptions, "signature", "output", "name", "fingerprint"),
+    *options.options_for(EncoderOptions, "signature", "output", "name"),
     options.rule_option(options_of(EncoderOptions)["rule"].full_help),
     *options.options_for(EncoderOptions, "vocabulary", "trust", "prompt_query", "prompt_document"),
-    *options.options_for(EncoderOptions, "dim", "weights", *OF_SERVER),
+    *options.options_for(EncoderOptions, "dim", "weights", *OF_RUN),
 )
 RUN = options.gather(
     "run",
@@ -52,20 +52,11 @@ RUN = options.gather(
     ),
     click.option("--force", is_flag=True, help="Start over, even if DIR contains another run."),
     click.option(
-        "--threads",
-        type=click.IntRange(1, 64),
-        help="Number of batches that are encoded at once. [default: depends on the model]",
-    ),
-    click.option(
         "--ray",
         type=click.IntRange(1, 1024),
         metavar="N",
-        help="Make the shards in N actors of Ray; each loads the model.",
-    ),
-    click.option(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="Address of a Ray cluster. [default: start Ray on this machine]",
+        help="Make the shards in N actors of Ray; each loads the model. Ray is started on this "
+        "machine, unless RAY_ADDRESS names a cluster.",
     ),
 )
 
@@ -103,8 +94,6 @@ def embed_command(
     from vocabtool.reports.index import embed_report
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
-    if run["ray_address"] is not None and run["ray"] is None:
-        raise click.UsageError("--ray-address needs --ray")
     opened = open_encoder(model, **encoder)
     if not quiet:
         for note in opened.notes:

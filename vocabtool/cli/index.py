@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from vocabtool.choices import COMMIT_ROWS, OnExisting
 from vocabtool.cli import options, output
-from vocabtool.cli.embed import ENCODER, OF_SERVER
+from vocabtool.cli.embed import ENCODER, OF_RUN
 from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
@@ -47,7 +47,7 @@ MODEL_AND_TRUST: Final = (
     options.option_of(EncoderOptions, "trust"),
 )
 INDEX_MODEL = options.gather(
-    "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_SERVER)
+    "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_RUN)
 )
 SHAPE = options.gather("shape", *options.options_for(IndexOptions, "metric", "dtype", "language"))
 ROWS: Final = options.default_option(

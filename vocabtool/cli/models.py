@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
@@ -48,10 +48,10 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     format. Other places can exist: skipped lists (see --all), folders inside a folder, code, and
     custom ops.
     """
-    from vocabtool.formats.registry import choose
+    from vocabtool.formats.registry import choose, split_name
     from vocabtool.reports.inspection import model_report
 
-    path, name = options.split_model(model, None)
+    path, name = split_name(model)
     contents = vocabtool.inspect(path, small=show_all or name is not None)
     if name is not None:
         contents = contents._replace(vocabularies=(choose(contents, name),))
@@ -70,12 +70,6 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
 @click.command("extract", epilog=MODEL_HELP)
 @click.argument("model")
 @click.option(
-    "--name",
-    metavar="NAME",
-    help="Name of the vocabulary, as inspect prints it. "
-    "[default: the largest lookup table, else the largest list]",
-)
-@click.option(
     "--format",
     "form",
     type=click.Choice(EXTRACT_FORMATS),
@@ -83,13 +77,16 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     "[default: by the ending of FILE; text for .txt or no ending]",
 )
 @options.OUTPUT
-def extract_command(model: str, name: str | None, form: FileFormat | None, file: str) -> None:
-    """Write the words of one vocabulary in MODEL, in the order of their ids."""
+def extract_command(model: str, form: FileFormat | None, file: str) -> None:
+    """Write the words of one vocabulary in MODEL, in the order of their ids.
+
+    By default, this is the largest lookup table, else the largest list. MODEL#NAME names another.
+    """
     from vocabtool.formats import vocabulary_files
-    from vocabtool.formats.registry import choose
+    from vocabtool.formats.registry import choose, split_name
 
     output.check_files(file, None, form, vocabulary_files.ENDINGS)
-    path, name = options.split_model(model, name)
+    path, name = split_name(model)
     contents = vocabtool.inspect(path, small=name is not None)
     vocabulary = choose(contents, name)
     for warning in contents.warnings:
@@ -102,7 +99,7 @@ def extract_command(model: str, name: str | None, form: FileFormat | None, file:
         form = form or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())
     if name is None:
         among = len(contents.vocabularies)
-        others = f", the first of {among}; use --name for another" if among > 1 else ""
+        others = f", the first of {among}; use MODEL#NAME for another" if among > 1 else ""
         tell(f"{vocabulary.name}: {len(vocabulary):,} entries ({vocabulary.kind}){others}")
     if escaped:
         tell(
@@ -122,41 +119,38 @@ TextVectorization, WordEmbeddings of sentence-transformers, tekken.json, ranks t
 publishes, tiktoken:NAME, a static embedding (model2vec), an ONNX graph beside a tokenizer.json, or
 word vectors of `vocabtool train`: these define how texts become words. For other word vectors, the
 rule that fits their entries best is used without --rule. Any other file or folder that `vocabtool
-extract` reads needs --rule. MODEL#NAME is the same as --name NAME."""
-WORDS_OPTIONS = options.gather(
-    "chosen",
-    options.NAME,
-    options.rule_option(
-        "Rule that splits texts into words, for models without a rule of their own: "
-        f"{options.RULES}. Take the rule that the model was trained with: keras for "
-        "TextVectorization, ptb for GloVe, tokenizer:FILE for subword pieces, lower for entries "
-        "in lower case, else whitespace."
-    ),
+extract` reads needs --rule. MODEL#NAME selects one of several vocabularies."""
+WORDS_RULE = options.rule_option(
+    "Rule that splits texts into words, for models without a rule of their own: "
+    f"{options.RULES}. Take the rule that the model was trained with: keras for "
+    "TextVectorization, ptb for GloVe, tokenizer:FILE for subword pieces, lower for entries "
+    "in lower case, else whitespace."
 )
 
 
 @click.command("words", epilog=WORDS_MODEL)
 @click.argument("model")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@WORDS_OPTIONS
+@WORDS_RULE
 @options.format_option("Columns (tab-separated if not on a terminal), or JSON.", ("table", "json"))
 def words_command(
     model: str,
     texts: tuple[str, ...],
     report_format: Literal["table", "json"],
-    chosen: dict[str, Any],
+    rule: str | None,
 ) -> None:
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
 
-    report = words_report(open_words(model, **chosen), texts)
+    report = words_report(open_words(model, rule), texts)
     output.deliver_report(report, "-", None, report_format)
 
 
-def open_words(model: str, name: str | None = None, rule: str | None = None) -> Words:
+def open_words(model: str, rule: str | None) -> Words:
+    from vocabtool.formats.registry import split_name
     from vocabtool.tokenization.words import Words
 
-    path, name = options.split_model(model, name)
+    path, name = split_name(model)
     return Words.of(path, name=name, rule=rule)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
 from vocabtool.choices import LimitedFigure, MaskMode
-from vocabtool.cli import options, output
-from vocabtool.cli.models import WORDS_MODEL, WORDS_OPTIONS, open_words
-from vocabtool.cli.options import HTML, OUTPUT, TEXTS, split_model
+from vocabtool.cli import output
+from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE, open_words
+from vocabtool.cli.options import HTML, OUTPUT, TEXTS
 from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 from vocabtool.vocabulary import decode, encode, printable
@@ -64,7 +64,7 @@ def _limits(
 @click.command("oov", epilog=WORDS_MODEL)
 @click.argument("model")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@WORDS_OPTIONS
+@WORDS_RULE
 @TEXTS
 @click.option(
     "--format",
@@ -106,18 +106,10 @@ def _limits(
     "model adds are included, so N must be larger than their number. "
     "[default: as the model's files state]",
 )
-@options.default_option(
-    "--budget",
-    type=click.IntRange(1),
-    default=64,
-    metavar="MB",
-    help="Memory for distinct words. If it is full, words that occur for the first time are "
-    "counted only in the totals.",
-)
 def oov_command(
     model: str,
     files: tuple[str, ...],
-    chosen: dict[str, Any],
+    rule: str | None,
     read: ReadOptions,
     form: ReportFormat | None,
     file: str,
@@ -126,7 +118,6 @@ def oov_command(
     fail_over: dict[LimitedFigure, float],
     limit: int | None,
     suggest: int | None,
-    budget: int,
 ) -> int:
     """Report which words in FILE... are unknown to MODEL.
 
@@ -147,7 +138,7 @@ def oov_command(
             "--mask cannot be combined with --format, --html, --fail-over, --limit or --suggest"
         )
     output.check_files(file, html, form, () if mask is not None else output.REPORT_ENDINGS)
-    words = open_words(model, **chosen)
+    words = open_words(model, rule)
     if fail_over.keys() & {"split3", "fertility"} and not words.subword:
         raise click.UsageError(
             f"{model} knows whole words, but the limits split3 and fertility of --fail-over are "
@@ -169,7 +160,7 @@ def oov_command(
         output.tell_notes((*notes, *log.notes))
         return 0
     token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
-    counter = OovCounter(words, budget=budget << 20, limit=token_limit)
+    counter = OovCounter(words, limit=token_limit)
     kept: list[pa.StringArray] = []
 
     def texts() -> Iterator[pa.StringArray]:
@@ -233,13 +224,14 @@ def _token_limit(
     model: str, words: Words, limit: int | None, *, needed: bool
 ) -> tuple[TokenLimit | None, tuple[str, ...]]:
     """Return the limit, and notes on settings that cannot be read."""
+    from vocabtool.formats.registry import split_name
     from vocabtool.tokenization.token_limit import TokenLimit
 
     stated, why = None, f"{model} does not state how many tokens it reads"
     notes: tuple[str, ...] = ()
     try:
         with output.usage_errors():
-            stated = TokenLimit.of(split_model(model, None)[0], words, limit)
+            stated = TokenLimit.of(split_name(model)[0], words, limit)
     except VocabtoolError as error:
         why = f"how many tokens the model reads is unknown: {error}"
         notes = (f"{why}; pass --limit N",)

@@ -25,8 +25,6 @@ Decorator = Callable[[Any], Any]
 type_hints: Final = cache(get_type_hints)  # of a dataclass with thirty options, once
 
 RULES: Final = ", ".join(RULE_NAMES)
-MIN_MEMORY: Final = 16 << 20  # tantivy alone needs 15 MB
-UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
@@ -120,33 +118,6 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
     return spec
 
 
-def read_size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """Convert a text such as ``512M`` or ``1G`` to a number of bytes."""
-    if text is None:
-        return None
-    number, unit = text.upper().removesuffix("B"), ""
-    if number and number[-1] in UNITS:
-        number, unit = number[:-1], number[-1]
-    try:
-        size = int(float(number) * UNITS[unit])
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"expected a size such as 512M or 2G, got {text!r}") from error
-    if size < MIN_MEMORY:
-        raise click.BadParameter(
-            f"the minimum is 16M (a number without a unit means bytes), got {text!r}"
-        )
-    return size
-
-
-def split_model(model: str, name: str | None) -> tuple[str, str | None]:
-    from vocabtool.formats.registry import split_name
-
-    path, own = split_name(model)
-    if own is not None and name is not None:
-        raise click.UsageError("pass either --name or MODEL#NAME, not both")
-    return path, name if own is None else own
-
-
 # Output.
 
 OUTPUT = file_option(
@@ -182,9 +153,6 @@ def output_folder(help_text: str) -> Decorator:
     return click.option("-o", "--folder", required=True, type=folder, metavar="DIR", help=help_text)
 
 
-# Models.
-
-NAME = click.option("--name", metavar="NAME", help="Name of the vocabulary, as inspect prints it.")
 # Documents.
 
 
@@ -219,7 +187,7 @@ VECTORS = file_option(
 
 SETTINGS_FILE: Final = "vocabtool.toml"
 MAX_SETTINGS_BYTES: Final = 1 << 20
-SHARED: Final = ("model", "calibrate", "timeout")  # also of other commands
+SHARED: Final = ("model", "calibrate", "timeout", "device")  # also of other commands
 # A file of others must not choose which secret is sent to a server, or what is replaced.
 BY_HAND: Final = ("api-key-env", "force", "help", "trust")
 DANGEROUS: Final = ("python:", "openai:")  # how models begin that need --trust

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from vocabtool.cli import options
 from vocabtool.cli.index import INDEX_MODEL
-from vocabtool.cli.options import gather, given_options, read_size
+from vocabtool.cli.options import gather, given_options
 from vocabtool.cli.output import usage_errors
 from vocabtool.errors import NotFound, UnsupportedFormat
 
@@ -75,23 +75,11 @@ LISTENING = gather(
         "--log-texts", is_flag=True, help="Also log the queries. Without it, no text is logged."
     ),
 )
-@gather(
-    "limits",
-    options.default_option(
-        "--max-seconds",
-        "seconds",
-        type=click.FloatRange(0, min_open=True),
-        default=30,
-        help="Seconds after which a search is given up.",
-    ),
-    options.default_option(
-        "--max-body",
-        "documents_body",
-        callback=read_size,
-        default="16M",
-        metavar="SIZE",
-        help="Maximum size of a request that adds documents; for other requests it is 1M.",
-    ),
+@options.default_option(
+    "--max-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=30,
+    help="Seconds after which a search is given up.",
 )
 @INDEX_MODEL
 def serve_command(
@@ -99,7 +87,7 @@ def serve_command(
     listening: dict[str, Any],
     origins: tuple[str, ...],
     running: dict[str, Any],
-    limits: dict[str, Any],
+    max_seconds: float,
     model: dict[str, Any],
 ) -> None:
     """Serve the indexes in DIR over HTTP, with a search page.
@@ -117,7 +105,11 @@ def serve_command(
         if not ORIGIN.fullmatch(origin):
             wanted = "SCHEME://HOST or SCHEME://HOST:PORT, such as https://example.org"
             raise click.UsageError(f"--cors: wanted {wanted}, got {origin!r}")
-    run(serve_options(indexes, listening, model, limits, origins=origins, **running))
+    run(
+        serve_options(
+            indexes, listening, model, {"seconds": max_seconds}, origins=origins, **running
+        )
+    )
 
 
 def serve_options(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import time
 from collections import Counter
@@ -169,7 +170,8 @@ def embed(
     ``force``: whether to start over instead of resuming a run.
     ``threads``: number of slabs (parts of a shard) encoded in parallel.
     ``ray``: number of Ray actors that make shards. By default, this process makes all shards.
-    ``ray_address``: address of a Ray cluster. By default, Ray is started on this machine.
+    ``ray_address``: address of a Ray cluster. By default, the one that ``RAY_ADDRESS`` names; if it
+    names none, Ray is started on this machine.
     ``progress``: a function that is called about every thousand documents, with a line that says
     how many there are, and the share of the bytes that was read.
 
@@ -520,8 +522,8 @@ def run_ray(
 ) -> Iterator[Shard]:
     """Make the missing shards in Ray actors; yield shards as they are finished.
 
-    ``address``: the address of a Ray cluster. If it is ``None``, Ray is started on this machine,
-    and stopped at the end.
+    ``address``: the address of a Ray cluster. If it is ``None`` and ``RAY_ADDRESS`` is not set, Ray
+    is started on this machine, and stopped at the end.
     """
     with _ray(address, actors) as ray:
         rows = (
@@ -602,6 +604,7 @@ def _ray(address: str | None, actors: int) -> Iterator[Any]:
         ) from error
     was_there = ray.is_initialized()
     if not was_there:
+        address = address or os.environ.get("RAY_ADDRESS")
         arguments: dict[str, Any] = {"address": address} if address else {"num_cpus": actors + 1}
         ray.init(**arguments, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()

@@ -128,7 +128,7 @@ PLAN: Final = "plan of embed"
 AGAIN: Final = "embed the documents again, with --force (force=True)"
 NAMES_OF: Final = {  # in a message, of the fields that are no options of the same name
     "encoder": "the model (its files, signature, output, rule or weights)",
-    "words": "the words of the model (--name, --rule, --vocabulary)",
+    "words": "the words of the model (--rule, --vocabulary)",
     "dim": "the length of the vectors",
     "format": "--input-format",
     "overlap": "overlap=",

@@ -216,6 +216,13 @@ class EncoderOptions:
         "saved.",
     )
     max_batch: int | None = option(None, "Most texts that are encoded at a time.", least=1)
+    device: str | None = option(
+        None,
+        "Where the model runs: sentence-transformers: cpu, cuda (a GPU), cuda:1, mps, …; ONNX: a "
+        "provider of onnxruntime, such as cuda, cuda:1 or coreml. TensorFlow uses a GPU by itself.",
+        if_none="sentence-transformers: the GPU if there is one; ONNX: cpu",
+        metavar="DEVICE",
+    )
     api_key_env: str | None = option(
         None,
         "Models on a server: environment variable with the API key.",

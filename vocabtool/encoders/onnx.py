@@ -62,6 +62,7 @@ INPUTS: Final = (encoder_files.INPUT_IDS, MASK, TYPES)
 NUMBERS: Final[Mapping[str, type[Any]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 OUTPUTS: Final = ("sentence_embedding", "last_hidden_state", "token_embeddings")  # by preference
 EXPORT: Final = "update onnxruntime, or export the model without operators of its own"
+PROVIDER: Final = "ExecutionProvider"  # how the names of providers end
 INSTALL: Final = "onnxruntime is not installed: pip install '.[onnx]'"
 ONE_BY_ONE: Final = (
     "the model quantizes all texts of a batch together: to keep vectors independent of other "
@@ -70,7 +71,7 @@ ONE_BY_ONE: Final = (
 
 
 class OnnxEncoder(Encoder):
-    """Runs a transformer in ONNX on the CPU. A text without tokens has the zero vector.
+    """Runs a transformer in ONNX. A text without tokens has the zero vector.
 
     Padding changes values by less than 1e-6.
     """
@@ -105,7 +106,9 @@ class OnnxEncoder(Encoder):
             self._open_tokenizer()
         refused = f"onnxruntime refuses it; {EXPORT}"
         with reading(str(files.model)), library_errors(refused):
-            self._session = _open_session(files.model)
+            self._session = _open_session(
+                files.model, "cpu" if options.device is None else options.device
+            )
             self._types = _input_types(self._session)
             self._output = _choose_output(self._session, options.output)
         probe = self._tokens([PROBE])
@@ -236,8 +239,11 @@ def pool(
     return np.concatenate(pooled, axis=1)
 
 
-def _open_session(file: Path) -> Any:
-    """Open a graph. No library of custom operators is loaded, so only built-in operators run."""
+def _open_session(file: Path, device: str) -> Any:
+    """Open a graph. No library of custom operators is loaded, so only built-in operators run.
+
+    ``device``: the name of a provider without its ending, and perhaps a number: ``cuda:1``.
+    """
     try:
         import onnxruntime
     except ModuleNotFoundError as error:
@@ -251,9 +257,25 @@ def _open_session(file: Path) -> Any:
     options.inter_op_num_threads = 1
     # Threads that wait for work actively would take the cores from other threads and processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(
-        os.fspath(file), options, providers=["CPUExecutionProvider"], enable_fallback=0
-    )  # a fallback would print, and try the same again
+    kind, _, number = device.lower().partition(":")
+    names = {
+        name.removesuffix(PROVIDER).lower(): name for name in onnxruntime.get_available_providers()
+    }
+    names.pop("azure", None)  # it sends texts to a server
+    if kind in names and (not number or number.isdecimal()):
+        session = onnxruntime.InferenceSession(
+            os.fspath(file),
+            options,
+            providers=[(names[kind], {"device_id": number} if number else {})],
+            enable_fallback=0,  # a fallback would print, and try the same again
+        )
+        # Without the libraries that a provider needs, onnxruntime takes the CPU in silence.
+        if names[kind] in session.get_providers():
+            return session
+    raise UnsupportedFormat(
+        f"device {device!r}: onnxruntime does not run here on it, but on {', '.join(names)}; for a "
+        "GPU install onnxruntime-gpu, or leave --device out"
+    )
 
 
 def _input_types(session: Any) -> dict[str, type[Any]]:

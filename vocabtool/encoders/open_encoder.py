@@ -55,8 +55,8 @@ OPTIONS: Final[Mapping[EncoderKind, frozenset[str]]] = {
     ),
     "static": frozenset(("rule", "weights", "fitted", "max_batch")),
     "model2vec": frozenset((*WRAPPED, "max_batch")),
-    "onnx": frozenset((*WRAPPED, "output", "max_batch")),
-    "sentence-transformers": frozenset((*WRAPPED, "trust", "max_batch")),
+    "onnx": frozenset((*WRAPPED, "output", "max_batch", "device")),
+    "sentence-transformers": frozenset((*WRAPPED, "trust", "max_batch", "device")),
     "openai": frozenset(
         (*(*WRAPPED, "max_batch", "api_key_env", "timeout", "retries", "requests"),)
     ),
@@ -267,8 +267,8 @@ def _recognise_file(file: Path) -> EncoderKind:
 WANTED: Final = "wanted python:package.module:attribute"
 SOURCE_ONLY: Final = (
     "the fingerprint covers the source code of {name}, but not what it calls or reads; to "
-    "distinguish versions, give --fingerprint TEXT (in Python fingerprint=), or set an attribute "
-    "`fingerprint` of the callable"
+    "distinguish versions, set an attribute `fingerprint` of the callable (in Python also "
+    "fingerprint=)"
 )
 
 
@@ -370,8 +370,9 @@ def _source_fingerprint(source: Callable[..., Any]) -> str:
         code = inspect.getsource(source)
     except (OSError, TypeError) as error:
         raise VocabtoolError(
-            f"no fingerprint can be computed for {name_of(source)} ({error}); set one with "
-            "--fingerprint TEXT (fingerprint=), and change it whenever the vectors change"
+            f"no fingerprint can be computed for {name_of(source)} ({error}); give it "
+            "an attribute `fingerprint` (in Python also fingerprint=), and change it whenever the "
+            "vectors change"
         ) from error
     named = f"{source.__module__}\n{source.__qualname__}\n{code}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()

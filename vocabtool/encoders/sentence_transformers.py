@@ -58,7 +58,11 @@ class SentenceTransformersEncoder(Encoder):
         self._lock = Lock()
         self.options = options
         self.max_batch = options.max_batch or DEFAULT_BATCH
-        self._model = load(folder, "SentenceTransformer", trust=options.trust)
+        if options.device is not None:
+            check_device(options.device)
+        self._model = load(
+            folder, "SentenceTransformer", trust=options.trust, device=options.device
+        )
         self.dim = int(self._model.get_embedding_dimension())
         # Without special tokens. The limit may be a large number, or infinity: then there is none.
         places = getattr(self._model, "max_seq_length", None)
@@ -126,6 +130,27 @@ def load(
     finally:
         if shows_progress:
             logging.enable_progress_bar()
+
+
+def check_device(device: str) -> None:
+    """Raise :class:`UnsupportedFormat` if PyTorch cannot compute on ``device`` here."""
+    load_triton()
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise UnsupportedFormat(f"sentence-transformers {INSTALL}") from error
+    try:
+        torch.zeros(1, device=device).cpu()
+    except Exception as error:  # each device raises types of its own
+        names = ["cpu"]
+        if (accelerator := torch.accelerator.current_accelerator()) is not None:
+            count = torch.accelerator.device_count()
+            names += [f"{accelerator.type}:{number}" for number in range(count)]
+        reason = str(error).partition("\n")[0]
+        raise UnsupportedFormat(
+            f"device {device!r}: PyTorch does not run here on it ({reason}), but on "
+            f"{', '.join(names)}; leave --device out to take the fastest of these"
+        ) from error
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:

@@ -127,7 +127,7 @@ def choose(model: Model, name: str | None = None) -> Vocabulary:
     lines += (f"Not read: {warning}" for warning in model.warnings)
     if model.vocabularies:
         others = ", ".join(vocabulary.name for vocabulary in model.vocabularies)
-        lines.append(f"It has only integers; select them with --name: {others}")
+        lines.append(f"It has only integers; select them with MODEL#NAME: {others}")
     if count:
         lines.append("`vocabtool inspect --all` lists skipped lists and the reasons.")
     raise NoVocabulary("\n".join(lines))

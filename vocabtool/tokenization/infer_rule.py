@@ -733,5 +733,5 @@ def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> Looku
     raise NoVocabulary(
         f"{model.path}: no supported op of the model looks words up (the model takes ids, "
         f"or its tokenizer is not supported); use {rule} to name a rule that splits texts into "
-        "words, and --name to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
+        "words, and MODEL#NAME to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
     )

@@ -146,7 +146,7 @@ def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
             raise VocabtoolError(
                 f"{file}: not the tokenizer of this model: of the {len(own):,} pieces in the "
                 f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
-                "vocabulary with --name"
+                "vocabulary with MODEL#NAME"
             )
         return PieceTokenizer(tokenizer[0], vocabulary)
     _, _, encoding = rule.partition(":")

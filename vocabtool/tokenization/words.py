@@ -246,7 +246,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
         left_out = [other.name for other in contents.vocabularies if other is not vocabulary]
         if name is None and left_out:
             listed = ", ".join(left_out)
-            notes = (*notes, f"other vocabularies, to be chosen with --name: {listed}")
+            notes = (*notes, f"other vocabularies, to be chosen with MODEL#NAME: {listed}")
         rule = None if file is None else f"tokenizer:{file}"
         return Words(vocabulary, "recovered", tokenizer, notes=notes, rule=rule)
     if chosen.rule is not None:
