@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -152,7 +153,10 @@ def test_one_server_writes(folder: Path) -> None:
         served.until_ready()
 
 
-def test_rights_that_writing_needs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["index.db", "keywords/.tantivy-writer.lock", ".server.lock"])
+def test_rights_that_writing_needs(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To the files that a write changes, and not to others beside them, which may be many."""
     (folder / "pictures").mkdir()
     (folder / "pictures" / "1.png").touch()
@@ -162,7 +166,7 @@ def test_rights_that_writing_needs(folder: Path, monkeypatch: pytest.MonkeyPatch
     options = application.ServeOptions(indexes={"index": folder}, writable=True)
     monkeypatch.setattr(os, "access", lambda path, _: "pictures" not in str(path))
     application.run(options)
-    monkeypatch.setattr(os, "access", lambda path, _: "index.db" not in str(path))
-    with pytest.raises(NotFound, match=r"index\.db: this process may not write here"):
+    monkeypatch.setattr(os, "access", lambda path, _: not str(path).endswith(name))
+    with pytest.raises(NotFound, match=f"{re.escape(name)}: this process may not write here"):
         application.run(options)
     assert len(started) == 1

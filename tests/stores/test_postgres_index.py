@@ -620,7 +620,10 @@ def test_advice_for_a_missing_certificate_is_not_about_the_database(
 
 
 def test_without_psycopg(tmp_path: Path) -> None:
-    """The message says what to install."""
+    """The message says what to install, where it is needed: a folder is none of PostgreSQL."""
     (tmp_path / "psycopg.py").write_text("raise ModuleNotFoundError('no psycopg')")
-    done = run("stats", "postgresql://host/db?index=x", environ={"PYTHONPATH": str(tmp_path)})
+    environ = {"PYTHONPATH": str(tmp_path)}
+    done = run("stats", "postgresql://host/db?index=x", environ=environ)
     assert (done.returncode, b"pip install '.[postgres]'" in done.stderr) == (3, True)
+    done = run("delete", tmp_path, "--whole-index", environ=environ)
+    assert (done.returncode, b"remove the folder instead" in done.stderr) == (2, True)

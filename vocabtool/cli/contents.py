@@ -17,6 +17,7 @@ from vocabtool.cli.options import DIR, format_option, gather, option_of
 from vocabtool.documents.batch import names_of
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
+from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.index import store_class
 from vocabtool.index.snapshot import as_row, is_of_fields
 from vocabtool.reports.index import stats_report
@@ -235,13 +236,13 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    from vocabtool.index.postgres.store import PostgresStore
-
-    if store_class(address) is not PostgresStore:
+    if store_class(address) is FolderStore:
         raise click.UsageError(
             f"--whole-index needs the address of an index, got the folder {address}; remove the "
             "folder instead"
         )
+    from vocabtool.index.postgres.store import PostgresStore  # needs psycopg, which is an extra
+
     for what, documents in PostgresStore.remove_at(address, dry_run=dry_run):
         count = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
         tell(f"{what} {'would be ' * dry_run}removed{count}")

@@ -346,8 +346,8 @@ def run(options: ServeOptions) -> None:
     with ExitStack() as locks:
         for folder in options.indexes.values() if options.writable else ():
             if isinstance(folder, Path):
-                # What a write changes: its lock, and the files of a generation.
-                changed = map(folder.glob, (".lock", "generation-*", "generation-*/*"))
+                # What a write changes or locks: files of a generation, and those that are locks.
+                changed = map(folder.glob, ("*.lock", "generation-*", "generation-*/**/*"))
                 for path in (folder, *chain.from_iterable(changed)):
                     if path.exists() and not os.access(path, os.W_OK):
                         raise NotFound(f"{path}: {NOT_WRITABLE}")
