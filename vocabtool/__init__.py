@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
     from vocabtool.index.load import LoadReport
     from vocabtool.index.writer import Writer
+    from vocabtool.oov.corpus import oov
     from vocabtool.oov.counter import OovCounter
     from vocabtool.oov.report import OovReport
     from vocabtool.oov.suggest import suggest
@@ -102,6 +103,7 @@ __all__ = [
     "inspect",
     "interleave",
     "mix",
+    "oov",
     "open_encoder",
     "read",
     "save",
@@ -134,11 +136,18 @@ _HOMES = {
     "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
+    "oov": "vocabtool.oov.corpus",
     "suggest": "vocabtool.oov.suggest",
     "TokenLimit": "vocabtool.tokenization.token_limit",
     "Words": "vocabtool.tokenization.words",
     **dict.fromkeys(("Place", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
+
+# Functions have the names of these packages. Each is imported here, so that no later import puts it
+# in the place of the function.
+for _package in ("index", "oov", "search"):
+    importlib.import_module(f"vocabtool.{_package}")
+    del globals()[_package]
 
 VIEWS.update(
     {

@@ -40,6 +40,7 @@ from vocabtool.errors import (
     OtherModel,
     VocabtoolError,
 )
+from vocabtool.index import folder_store, generation
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Commit, Manifest
 from vocabtool.index.folder_store import verify as verified
@@ -182,7 +183,7 @@ def test_verify_begins_again_where_a_writer_took_files_away(
             other.compact()
         return verified(path, snapshot, *more)
 
-    monkeypatch.setattr("vocabtool.index.folder_store.verify", while_compacting)
+    monkeypatch.setattr(folder_store, "verify", while_compacting)
     assert (index.verify().documents, snapshot_of(index).commit.folder.name[-1]) == (4, "1")
     (index.path / "generation-000001" / "vectors.bin").unlink()
     with pytest.raises(NotFound, match=r"vectors\.bin"):
@@ -204,7 +205,7 @@ def test_a_model_is_compared_with_documents_that_a_writer_moves(
             index.compact()
         return canaries_of(commit)
 
-    monkeypatch.setattr("vocabtool.index.generation.canaries_of", read_meanwhile)
+    monkeypatch.setattr(generation, "canaries_of", read_meanwhile)
     report = Index.open(index.path, counted_letters.encode).verify(model=True)
     assert report.encoded is not None
     assert (report.encoded.documents, len(readings)) == (4, 3)

@@ -158,8 +158,10 @@ def test_beyond_the_memory_budget(here: Path) -> None:
     for counter in (exact, full):
         counter.count([many[at : at + 100] for at in range(0, 3_000, 100)])
         counter.count([[f"late{number}" for number in range(100)]])
-    found, some = (counter.report().cut_words()["word"].to_pylist() for counter in (exact, full))
-    assert sorted(found) == sorted(f"late{number}".encode() for number in range(100, 3_000))
+    found, some = (
+        [word.word for word in counter.report().cut_words()] for counter in (exact, full)
+    )
+    assert sorted(found) == sorted(f"late{number}" for number in range(100, 3_000))
     report = full.report()
     assert report.cut is not None
     assert (report.cut.documents, report.cut.tokens) == (3_000, 3_000)

@@ -15,6 +15,7 @@ from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from tests.tokenization.test_hf_words import MAKERS
 from vocabtool import VocabtoolError, Words, suggest
+from vocabtool.oov import suggest as suggestions
 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="the oracle")
 
@@ -189,7 +190,7 @@ def test_nothing_to_choose_from(here: Path) -> None:
 
 def test_texts_beyond_the_limit(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first ones are read, and a note says so."""
-    monkeypatch.setattr("vocabtool.oov.suggest.MAX_TEXT", 100_000)
+    monkeypatch.setattr(suggestions, "MAX_TEXT", 100_000)
     batches = [["numpy of"] * 5_000, ["scipy"] * 1_001, ["scipy"] * 9_000]
     found = suggest(Words.of(here / "bert.json"), batches, 5)
     assert "the first 6,001 documents" in found.notes[0]

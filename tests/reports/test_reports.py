@@ -157,7 +157,7 @@ def words_of(document: dict[str, Any]) -> list[bytes]:
 def test_words_come_back(tmp_path: Path) -> None:
     """JSON, CSV and Parquet give back each word's bytes and figures, in the report's order."""
     report = nasty_words()
-    expected = [(word.word, word.count, word.documents) for word in report.commonest()]
+    expected = [(word.word_bytes, word.count, word.documents) for word in report.commonest()]
     assert {word for word, _, _ in expected} == {*NASTY, b"dog", b"recieve"}
     document = json.loads(saved(report, tmp_path, "json"))
     assert words_of(document) == [word for word, _, _ in expected]

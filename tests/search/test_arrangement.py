@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.builders.small_indexes import add, delete, snapshot_of
 from vocabtool import Document, Hit, Hits, Index
+from vocabtool.index import generation
 
 WORDS = ("amber", "birch", "cedar")
 VALUES: dict[str, list[Any]] = {
@@ -226,7 +227,7 @@ def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyP
     index = made(folder, numbered(5))
     snapshot = snapshot_of(index)
     assert snapshot.column("n") is snapshot.column("n")
-    monkeypatch.setattr("vocabtool.index.generation.KEPT_BYTES", snapshot.column("n").size)
+    monkeypatch.setattr(generation, "KEPT_BYTES", snapshot.column("n").size)
     third = snapshot.column("third")
     assert snapshot.column("third") is third
     assert snapshot.column("n").values == (0, 1, 2, 3, 4)

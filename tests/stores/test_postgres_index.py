@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,8 @@ from vocabtool import (
 )
 from vocabtool.cli.main import cli
 from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.index.postgres import database as tables
+from vocabtool.index.postgres import transaction
 from vocabtool.index.postgres.snapshot import PostgresSnapshot
 from vocabtool.keywords.cutter import Term
 
@@ -50,7 +53,7 @@ def database(
     import psycopg
 
     monkeypatch.setenv("VOCABTOOL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("vocabtool.index.postgres.database.secrets.randbelow", lambda most: 0)
+    monkeypatch.setattr(secrets, "randbelow", lambda most: 0)
     with psycopg.connect(postgres_server.new_database(), autocommit=True) as connection:
         yield connection
 
@@ -219,9 +222,7 @@ def test_a_replacement_whose_vectors_cannot_be_indexed(
     def fails(*_: Any, **__: Any) -> None:
         raise VocabtoolError("no space")
 
-    monkeypatch.setattr(
-        "vocabtool.index.postgres.transaction.PostgresTransaction._index_vectors", fails
-    )
+    monkeypatch.setattr(transaction.PostgresTransaction, "_index_vectors", fails)
     done = replace_by_two(tmp_path, address)
     assert "All documents are committed" in str(done.exception)
     monkeypatch.undo()
@@ -275,9 +276,7 @@ def test_an_index_that_was_dropped_with_its_schema_and_made_again(
 ) -> None:
     """Whoever has the old one open is told so by every method."""
     database.execute("DROP SCHEMA vocabtool CASCADE")
-    monkeypatch.setattr(
-        "vocabtool.index.postgres.database.secrets.randbelow", lambda most: most - 1
-    )
+    monkeypatch.setattr(secrets, "randbelow", lambda most: most - 1)
     put(Index.create(address, dim=DIM), [Document("d01", "amber")])
     work: tuple[Callable[[], object], ...] = (
         *(lambda: index.get("d01"), lambda: index.search("amber"), index.refresh),
@@ -356,8 +355,8 @@ def test_a_long_transaction_stops_nobody(
     index: Index, address: str, database: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new column, and the end of an index, wait for it briefly, again and again, or give up."""
-    monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_WAIT", "50ms")
-    monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_TRIES", 2)
+    monkeypatch.setattr(tables, "TABLE_WAIT", "50ms")
+    monkeypatch.setattr(tables, "TABLE_TRIES", 2)
     more = [Document("new", "birch", {"year": 1})]
     with database.transaction():
         database.execute("SELECT count(*) FROM vocabtool.documents_1")
@@ -365,7 +364,7 @@ def test_a_long_transaction_stops_nobody(
             index.remove()
         with pytest.raises(VocabtoolError, match="Nothing of this commit was written"):
             put(index, more)
-        monkeypatch.setattr("vocabtool.index.postgres.database.TABLE_TRIES", 1_000)
+        monkeypatch.setattr(tables, "TABLE_TRIES", 1_000)
         writing = threading.Thread(target=put, args=(Index.open(address), more))
         writing.start()
         for number in range(10):
@@ -513,7 +512,7 @@ def test_one_writer_at_a_time(index: Index, address: str, monkeypatch: pytest.Mo
         with index.writer() as writer:
             put(Index.create(f"{address}&schema=second", dim=DIM), changed)
             with monkeypatch.context() as impatient:
-                impatient.setattr("vocabtool.index.postgres.database.WAIT_SECONDS", 0.1)
+                impatient.setattr(tables, "WAIT_SECONDS", 0.1)
                 told = r"another process writes .* within 0.1 seconds"
                 with pytest.raises(FolderInUse, match=told), other.writer():
                     pass
@@ -551,7 +550,7 @@ def test_a_lost_commit(
 
 def test_more_than_the_buffer(index: Index, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flushed changes are committed with the others, or not at all."""
-    monkeypatch.setattr("vocabtool.index.postgres.transaction.BUFFER_BYTES", 10_000)
+    monkeypatch.setattr(transaction, "BUFFER_BYTES", 10_000)
     with index.writer() as writer:
         for turn in range(5):
             update(writer, [Document(f"d{at:02}", f"turn{turn}") for at in range(20)])

@@ -261,7 +261,7 @@ def counted(words: Words, limit: TokenLimit, texts: list[str]) -> tuple[Any, set
     counter.count([texts])
     report = counter.report()
     assert report.cut is not None
-    return report.cut, {*map(bytes.decode, report.cut_words()["word"].to_pylist())}
+    return report.cut, {word.word for word in report.cut_words()}
 
 
 def test_whole_words_are_cut(tmp_path: Path) -> None:

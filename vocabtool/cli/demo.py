@@ -127,7 +127,7 @@ def tell_story(folder: Path) -> None:
     counter.count([texts])
     report = counter.report()
     rate = f"{report.tokens_unknown:,} of {report.tokens:,} words, {report.token_rate:.1%}"
-    some = ", ".join(printable(row.word) for row in report.commonest(6))
+    some = ", ".join(printable(row.word_bytes) for row in report.commonest(6))
     command = f"$ vocabtool oov {model} {quote(str(corpus))}"
     _tell("The words that it does not know are counted", f"{rate}; among them {some}", command)
     index = Index.create(folder / "index", path, sample=texts)

@@ -14,21 +14,16 @@ from vocabtool.choices import LimitedFigure, MaskMode
 from vocabtool.cli import output
 from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE, open_words
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS
-from vocabtool.errors import VocabtoolError
 from vocabtool.system.messages import plural, tell
 from vocabtool.vocabulary import decode, encode, printable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from vocabtool.documents.options import ReadOptions
     from vocabtool.documents.reading import Batch, ReadLog
     from vocabtool.oov.report import OovReport
-    from vocabtool.tokenization.token_limit import TokenLimit
     from vocabtool.tokenization.words import Words
 
 RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
-COUNT_BYTES: Final = 1 << 20  # bytes of text per batch; larger batches take more memory
 
 ReportFormat = Literal["table", "json", "csv", "parquet"]
 
@@ -128,8 +123,7 @@ def oov_command(
     can be compressed (.gz, .zst). FILE can be a quoted glob; - is standard input.
     """
     from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
-    from vocabtool.oov import suggest as suggestions
-    from vocabtool.oov.counter import OovCounter
+    from vocabtool.oov.corpus import oov, token_limit_of
     from vocabtool.reports.oov import oov_report
     from vocabtool.reports.report import format_of, safe
 
@@ -144,39 +138,33 @@ def oov_command(
             f"{model} knows whole words, but the limits split3 and fertility of --fail-over are "
             "for models of subword pieces"
         )
-    if suggest is not None:
-        suggestions.suggest(words, (), suggest)  # refuses a model before any document is read
     steps = "; ".join(words.describe())
     steps = steps if len(steps) <= RULE_WIDTH else f"{steps[:RULE_WIDTH]} ..."
     rule = f"{safe(words.vocabulary.name)}, rule {words.fingerprint[:16]}: {steps}"
-    log, notes = ReadLog(), left_out([*files], read)
-    documents = output.read_documents(
-        files, read, log, COUNT_BYTES if mask is None else BATCH_BYTES
-    )
+    log = ReadLog()
     if mask is not None:
+        documents = output.read_documents(files, read, log, BATCH_BYTES)
         _print_masked(words, documents, mask, file, files, log)
         tell(rule)
         output.tell_skipped(log.skipped)
-        output.tell_notes((*notes, *log.notes))
+        output.tell_notes((*left_out([*files], read), *log.notes))
         return 0
-    token_limit, unclear = _token_limit(model, words, limit, needed="cut" in fail_over)
-    counter = OovCounter(words, limit=token_limit)
-    kept: list[pa.StringArray] = []
-
-    def texts() -> Iterator[pa.StringArray]:
-        size = 0
-        for batch in documents:
-            if suggest is not None and size <= suggestions.MAX_TEXT:
-                kept.append(batch.texts)
-                size += batch.texts.nbytes
-            yield batch.texts
-
-    counter.count(texts())
-    report = counter.report(model=model, sources=files)
-    output.refuse_nothing(report.documents, files, skipped=log.skipped.first)
-    suggested = None if suggest is None else suggestions.suggest(words, kept, suggest)
-    notes = (*report.notes, *notes, *log.notes, *unclear, *(suggested.notes if suggested else ()))
-    report = replace(report, notes=notes, suggested=suggested)
+    with output.usage_errors(), output.progress_bar(False) as progress:
+        if "cut" in fail_over:
+            token_limit, unclear = token_limit_of(words, limit)
+            if token_limit is None:
+                stated = f"{model} does not state how many tokens it reads; pass --limit N"
+                raise click.UsageError(f"--fail-over cut=…: {(*unclear, stated)[0]}")
+        report = oov(
+            words,
+            list(files),
+            read,
+            limit=limit,
+            suggest=suggest,
+            log=log,
+            progress=progress,
+        )
+    report = replace(report, header=report.header._replace(model=model))
     output.deliver_report(oov_report(report), file, html, form)
     kind = form or format_of(file)
     shows_the_rule = kind == "json" or (
@@ -218,26 +206,6 @@ def _tell_result(report: OovReport, limits: dict[LimitedFigure, float], *, figur
         shown = f"{above:g}" if name == "fertility" else percent(above)
         tell(f"above the limit of {shown} (--fail-over{'' if name == 'unknown' else f' {name}'})")
     return 1 if over else 0
-
-
-def _token_limit(
-    model: str, words: Words, limit: int | None, *, needed: bool
-) -> tuple[TokenLimit | None, tuple[str, ...]]:
-    """Return the limit, and notes on settings that cannot be read."""
-    from vocabtool.formats.registry import split_name
-    from vocabtool.tokenization.token_limit import TokenLimit
-
-    stated, why = None, f"{model} does not state how many tokens it reads"
-    notes: tuple[str, ...] = ()
-    try:
-        with output.usage_errors():
-            stated = TokenLimit.of(split_name(model)[0], words, limit)
-    except VocabtoolError as error:
-        why = f"how many tokens the model reads is unknown: {error}"
-        notes = (f"{why}; pass --limit N",)
-    if needed and stated is None:
-        raise click.UsageError(f"{why}; --fail-over cut=… needs --limit N")
-    return stated, notes
 
 
 def _print_masked(

@@ -37,7 +37,7 @@ from vocabtool.formats.registry import PickedVocabulary, pick, split_name
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import Marker, Vocabulary
+from vocabtool.vocabulary import Marker, Vocabulary, decode
 
 if TYPE_CHECKING:
     from vocabtool.documents.files import Sources
@@ -309,10 +309,12 @@ class Diff(TableResult):
             places = places[codes[places] == CODES[kind]]
         return places[:most]
 
-    def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[bytes]:
-        """Return the first entries of a part, as bytes. For arguments see :meth:`places`."""
-        entries: list[bytes] = take(self.tokens, self.places(part, most, kind=kind)).to_pylist()
-        return entries
+    def sample(self, part: Part, most: int, *, kind: Kind | None = None) -> list[str]:
+        """Return the first entries of a part. For arguments see :meth:`places`.
+
+        Bytes that are not UTF-8 are decoded with Python's ``surrogateescape``.
+        """
+        return [*map(decode, take(self.tokens, self.places(part, most, kind=kind)).to_pylist())]
 
     def to_arrow(self) -> pa.Table:
         """Return a table with a row for each distinct entry.

@@ -376,7 +376,7 @@ def stats(
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
         unknown_words=tuple(
-            ValueCount(word.word.decode("utf-8", "backslashreplace"), word.count)
+            ValueCount(word.word_bytes.decode("utf-8", "backslashreplace"), word.count)
             for word in (counted.commonest(MOST_FREQUENT) if counted is not None else ())
         ),
     )

@@ -22,7 +22,7 @@ import unicodedataplus
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.token_limit import TokenLimit
-from vocabtool.vocabulary import Vocabulary, decode, guess_marker, plain_strings
+from vocabtool.vocabulary import Vocabulary, decode, encode, guess_marker, plain_strings
 
 Kind = Literal[
     "random",  # base64, a hash: see is_random(); only for subword models
@@ -66,6 +66,8 @@ class Header(NamedTuple):
 class CountedWord:
     """A word that the model does not know or splits into several pieces.
 
+    Bytes that are not UTF-8 are decoded with Python's ``surrogateescape``.
+
     - ``documents``: Number of documents with the word.
     - ``known``: Whether the model knows the word; for a subword model, whether it knows all pieces.
     - ``pieces``: Number of pieces; 0 for a model of whole words.
@@ -76,16 +78,21 @@ class CountedWord:
     - ``cut``: Whether the word occurs only in cut-off text, which the model does not read.
     """
 
-    word: bytes
+    word: str
     count: int
     documents: int
     known: bool = False
     pieces: int = 0
     kind: Kind | None = None
-    like: bytes | None = None
-    parts: tuple[bytes, ...] = ()
-    example: bytes = b""
+    like: str | None = None
+    parts: tuple[str, ...] = ()
+    example: str = ""
     cut: bool = False
+
+    @property
+    def word_bytes(self) -> bytes:
+        """The word as the model looks it up."""
+        return encode(self.word)
 
     @property
     def cost(self) -> int:
@@ -96,12 +103,14 @@ class CountedWord:
 COLUMNS: Final = tuple(field.name for field in fields(CountedWord))
 
 
-def read_words(table: pa.Table) -> Iterator[CountedWord]:
-    """Yield the rows of a table with the columns ``COLUMNS``."""
-    for batch in table.select(COLUMNS).to_batches(max_chunksize=4096):
-        columns = {name: batch[name].to_pylist() for name in COLUMNS}
-        columns["parts"] = list(map(tuple, columns["parts"]))
-        yield from map(CountedWord, *columns.values())
+def read_words(table: pa.Table) -> list[CountedWord]:
+    """Return the rows of a table with the columns ``COLUMNS``."""
+    words = []
+    for row in table.select(COLUMNS).to_pylist():
+        like = None if row["like"] is None else decode(row["like"])
+        texts = {"word": decode(row["word"]), "like": like, "example": decode(row["example"])}
+        words.append(CountedWord(**{**row, **texts, "parts": tuple(map(decode, row["parts"]))}))
+    return words
 
 
 class KindCount(NamedTuple):
@@ -174,8 +183,8 @@ class SplitWords:
         """Number of documents with a word of three or more pieces."""
         return sum(language.documents_split3 for language in self.languages)
 
-    def words(self, start: int = 0, most: int | None = None) -> Iterator[CountedWord]:
-        """Yield ``most`` rows of the table, by default all, from row ``start``."""
+    def words(self, start: int = 0, most: int | None = None) -> list[CountedWord]:
+        """Return ``most`` rows of the table, by default all, from row ``start``."""
         return read_words(self.table.slice(start, most))
 
 
@@ -340,11 +349,11 @@ class OovReport(TableResult):
             names = (*names, "example")
         return names if self.cut is None else (*names, "cut")
 
-    def commonest(self, most: int | None = None) -> Iterator[CountedWord]:
-        """Yield ``most`` unknown words, by default all. Frequent words come first."""
+    def commonest(self, most: int | None = None) -> list[CountedWord]:
+        """Return ``most`` unknown words, by default all. Frequent words come first."""
         return read_words(self.unknown.slice(0, most))
 
-    def cut_words(self) -> pa.Table:
+    def cut_words(self) -> list[CountedWord]:
         """Return the unknown and split words that the model never reads, frequent words first.
 
         They occur only in cut-off text. Random strings come last.
@@ -354,7 +363,8 @@ class OovReport(TableResult):
         random = pc.fill_null(pc.equal(table["kind"], "random"), False)
         keys = [("random", "ascending"), ("count", "descending"), ("documents", "descending")]
         keys.append(("word", "ascending"))
-        return table.take(pc.sort_indices(table.append_column("random", random), keys))
+        order = pc.sort_indices(table.append_column("random", random), keys)
+        return read_words(table.take(order))
 
 
 def _share(count: int, total: int) -> float:

@@ -34,7 +34,7 @@ from vocabtool.reports.report import (
 )
 from vocabtool.reports.report import Format as DiffFormat
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import is_utf8
+from vocabtool.vocabulary import encode, is_utf8
 
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 PART_OF: Final[Mapping[Only, Part]] = {"a": "only_a", "b": "only_b", "both": "common"}
@@ -191,7 +191,7 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
         kinds = [kind for kind in comparison.kinds if getattr(kind, part)]
         for kind in sorted(kinds, key=lambda kind: -getattr(kind, part)):
             entries = comparison.sample(part, most, kind=kind.kind)
-            spaced = [cell for entry in entries for cell in ("  ", entry)][1:]
+            spaced = [cell for entry in entries for cell in ("  ", encode(entry))][1:]
             lists.append((kind.kind, getattr(kind, part), tuple(spaced)))
         columns = (Column(f"only in {letter}"), *counts("entries"), Column("lowest ids first"))
         yield Section(f"Only in {letter}: {label}", Table(columns, lists, "entries"))

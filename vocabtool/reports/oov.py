@@ -20,7 +20,6 @@ from vocabtool.oov.report import (
     OovReport,
     SplitWords,
     Suggestions,
-    read_words,
 )
 from vocabtool.oov.report import Kind as WordKind
 from vocabtool.reports.report import (
@@ -158,7 +157,7 @@ def _data(report: OovReport) -> dict[str, Any]:
         }
     cut = report.cut
     if cut is not None:
-        table = report.cut_words()
+        cut_words = report.cut_words()
         names = ["word", "count", "documents", "known", "kind", "example"]
         data["cut"] = {
             "limit": {
@@ -171,8 +170,8 @@ def _data(report: OovReport) -> dict[str, Any]:
             "tokens": cut.tokens,
             "all_tokens": cut.all_tokens,
             "cut_rate": report.cut_rate,
-            "words": _word_data(read_words(table.slice(0, JSON_WORDS)), names),
-            "words_in_all": len(table),
+            "words": _word_data(cut_words[:JSON_WORDS], names),
+            "words_in_all": len(cut_words),
         }
     return data
 
@@ -182,12 +181,12 @@ def _word_data(words: Iterable[CountedWord], names: Sequence[str]) -> list[dict[
     for word in words:
         row = {name: getattr(word, name) for name in names}
         for name, value in row.items():
-            if isinstance(value, bytes):
-                row[name] = as_text(value)
+            if isinstance(value, str):
+                row[name] = as_text(encode(value))
             elif name == "parts":
-                row[name] = [as_text(piece) for piece in value]
-        if not is_utf8(word.word):
-            row["base64"] = b64encode(word.word).decode()
+                row[name] = [as_text(encode(piece)) for piece in value]
+        if not is_utf8(word.word_bytes):
+            row["base64"] = b64encode(word.word_bytes).decode()
         rows.append(row)
     return rows
 
@@ -261,9 +260,9 @@ def _words(name: str, words: Iterable[CountedWord]) -> Table:
     for word in words:
         like: Cell = KINDS[word.kind] if word.kind else ""
         if word.like is not None:
-            like = ("form of " if word.kind == "form" else "near ", word.like)
-        example = _around(word.example, word.word, EXAMPLE_BYTES)
-        rows.append((word.word, word.count, word.documents, like, example))
+            like = ("form of " if word.kind == "form" else "near ", encode(word.like))
+        example = _around(encode(word.example), word.word_bytes, EXAMPLE_BYTES)
+        rows.append((word.word_bytes, word.count, word.documents, like, example))
     columns = (Column(name), *counts("count", "documents"), Column("looks like"), Column("example"))
     return Table(columns, rows, "count")
 
@@ -320,9 +319,9 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
 def _split_words(name: str, words: Iterable[CountedWord]) -> Table:
     rows = []
     for word in words:
-        example = _around(word.example, word.word, SPLIT_EXAMPLE_BYTES)
+        example = _around(encode(word.example), word.word_bytes, SPLIT_EXAMPLE_BYTES)
         figures = (word.count, word.documents, word.pieces, word.cost)
-        rows.append((word.word, *figures, b" ".join(word.parts), example))
+        rows.append((word.word_bytes, *figures, encode(" ".join(word.parts)), example))
     columns = (*counts("count", "documents", "pieces", "cost"), Column("split into"))
     return Table((Column(name), *columns, Column("example")), rows, "cost")
 
@@ -335,15 +334,15 @@ def cut_line(report: OovReport, cut: CutOff) -> str:
 
 
 def _cut_section(report: OovReport, cut: CutOff) -> Section:
-    table = report.cut_words()
+    cut_words = report.cut_words()
     special = plural(cut.limit.special, "special token")
     limit = f"limit: {cut.limit.places:,} tokens, with {special} ({cut.limit.source})"
     if cut.limit.cuts_start:
         limit += "; the start of a longer text is cut off"
-    words = _words("only in the cut-off part", read_words(table.slice(0, SHOWN_WORDS)))
+    words = _words("only in the cut-off part", cut_words[:SHOWN_WORDS])
     notes = []
-    if len(table) > SHOWN_WORDS:
-        notes.append(f"These are {SHOWN_WORDS:,} of {len(table):,} such words.")
+    if len(cut_words) > SHOWN_WORDS:
+        notes.append(f"These are {SHOWN_WORDS:,} of {len(cut_words):,} such words.")
     return Section("Longer than the model reads", words, [cut_line(report, cut), limit], notes)
 
 
