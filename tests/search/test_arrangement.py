@@ -196,6 +196,8 @@ def test_fields_that_do_not_exist(folder: Path) -> None:
         asked: dict[str, Any] = {option: "x"}
         with pytest.raises(ValueError, match=f"{option}: no field 'x'; .* 'third', 'n'"):
             index.search("amber", **asked)
+    with pytest.raises(ValueError, match="sort: no field ''"):
+        index.search("amber", sort="")
     with pytest.raises(ValueError, match="'where', 'sort' or 'facets'"):
         index.search()
     with pytest.raises(ValueError, match="offset must be at least 0, got -1"):

@@ -224,7 +224,7 @@ def search(
         demands.append(Combination("all", query.required))
     allowed = snapshot.select(demands, without)
     arrangement = Arrangement(offset=settings.offset)
-    if settings.sort or settings.facets or settings.group_by is not None:
+    if (settings.sort, settings.facets, settings.group_by) != ((), (), None):
         arrangement = Arrangement.of(settings, snapshot)
     facets, notes = dict[str, tuple[ValueCount, ...]](), list[str]()
     if arrangement.facets:

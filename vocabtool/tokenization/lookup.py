@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +36,6 @@ from vocabtool.tokenization.text_arrays import (
     string_array,
 )
 from vocabtool.vocabulary import Vocabulary, decode, encode
-
-if TYPE_CHECKING:
-    pass
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
