@@ -366,10 +366,11 @@ ADDRESSES = {
 
 @pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES)
 def test_addresses_that_are_refused(address: str) -> None:
-    """Nothing is sent, the form is told, and no secret in it."""
-    with pytest.raises(VocabtoolError, match=r"openai:MODEL@URL|credentials, a query") as caught:
-        open_encoder(f"openai:{address}")
-    assert KEY not in str(caught.value)
+    """Nothing is sent, the form is told, and no secret in it. A path is none, either."""
+    for model, kind in ((f"openai:{address}", None), (Path(address), "openai")):
+        with pytest.raises(VocabtoolError, match=r"openai:MODEL@URL|credentials, a") as caught:
+            open_encoder(model, kind=kind)
+        assert KEY not in str(caught.value)
 
 
 def test_no_server() -> None:

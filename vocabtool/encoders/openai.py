@@ -18,6 +18,7 @@ import random
 import re
 from functools import cached_property
 from http.client import HTTPResponse
+from pathlib import Path
 from socket import socket
 from threading import Semaphore
 from time import monotonic
@@ -142,15 +143,18 @@ class OpenAIEncoder(Encoder):
     skips_blank = True
 
     def __init__(
-        self, model: str, options: EncoderOptions, served: tuple[str | None, int] | None = None
+        self,
+        model: str | Path,
+        options: EncoderOptions,
+        served: tuple[str | None, int] | None = None,
     ) -> None:
         """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds it.
 
         ``served``: the name of the model that the server reports, or ``None`` if it reports none,
         and the length of a vector.
         """
-        self._address = model
-        self._model, self._url = parse_address(model)
+        self._address = str(model)
+        self._model, self._url = parse_address(self._address)
         self.options = options
         self.max_batch = options.max_batch or DEFAULT_BATCH
         self._requests = options.requests or REQUESTS
