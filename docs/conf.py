@@ -17,6 +17,7 @@ from typing import Any
 import click
 from docutils import nodes
 from latex2mathml.converter import convert
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.pycode import ModuleAnalyzer
 
@@ -223,6 +224,32 @@ def skip_generated(
     return True if generated or inherited or foreign or waits or (own and not text) else None
 
 
+# What people search for, and the page that the site's search shows first.
+FIRST_PAGES = {
+    "extract vocabulary": "how-to/extract",
+    "filter": "how-to/filter-a-search",
+    "gpu": "how-to/choose-an-encoder",
+    "hybrid search": "tutorials/search",
+    "langchain": "how-to/langchain",
+    "onnx": "how-to/choose-an-encoder",
+    "out-of-vocabulary": "tutorials/unknown-words",
+    "postgresql": "how-to/postgresql",
+    "resume": "how-to/embed-a-corpus",
+    "unknown words": "tutorials/unknown-words",
+}
+
+
+def name_searched_words(app: Sphinx, doctree: nodes.document) -> None:
+    """Give a page main entries of the index, which come first in a search."""
+    page = app.env.current_document.docname
+    entries = [
+        ("single", words, "", "main", None)
+        for words, first_page in FIRST_PAGES.items()
+        if first_page == page
+    ]
+    doctree.append(addnodes.index(entries=entries))
+
+
 def finish_page(app: Sphinx, doctree: nodes.document) -> None:
     """Mark terminal tables, whose lines must not wrap; remove broken links; set dashes."""
     for block in doctree.findall(nodes.literal_block):
@@ -239,6 +266,7 @@ def finish_page(app: Sphinx, doctree: nodes.document) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("doctree-read", finish_page)
+    app.connect("doctree-read", name_searched_words)
     app.connect("html-page-context", keep_options_whole)
     app.connect("autodoc-process-docstring", list_items)
     app.connect("autodoc-skip-member", skip_generated)

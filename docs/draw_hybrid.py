@@ -14,7 +14,7 @@ from typing import Final
 
 from vocabtool.cli.demo import KINDS, NAMES, PLACES, QUESTIONS
 
-WIDTH, HEIGHT, LEFT, BAR = 820, 340, 130, 560
+WIDTH, HEIGHT, LEFT, BAR = 580, 316, 126, 390
 TITLE: Final = f"Of {QUESTIONS} questions, the right document is in the first {PLACES} hits for:"
 STYLE: Final = """
 text { font: 17px system-ui, sans-serif; fill: #1f2328 }
@@ -22,6 +22,13 @@ text { font: 17px system-ui, sans-serif; fill: #1f2328 }
 .card { fill: #fff; stroke: #d1d9e0 }
 .bar { fill: #8db4dc }
 .hybrid { fill: #2f7d4f }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .small { fill: #9198a1 }
+  .card { fill: #0d1117; stroke: #3d444d }
+  .bar { fill: #4f7fae }
+  .hybrid { fill: #3fa46a }
+}
 """
 
 

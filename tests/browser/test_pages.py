@@ -77,6 +77,29 @@ def check_alone(visit: Visit, server: str) -> None:
     assert visit.errors == []
 
 
+def test_obvious_words_find_their_page(visit: Visits) -> None:
+    """The site's search shows the page of each of them first."""
+    pages = {
+        "hybrid search": "tutorials/search",
+        "out-of-vocabulary": "tutorials/unknown-words",
+        "unknown words": "tutorials/unknown-words",
+        "extract vocabulary": "how-to/extract",
+        "GPU": "how-to/choose-an-encoder",
+        "ONNX": "how-to/choose-an-encoder",
+        "PostgreSQL": "how-to/postgresql",
+        "LangChain": "how-to/langchain",
+        "resume": "how-to/embed-a-corpus",
+        "filter": "how-to/filter-a-search",
+    }
+    page = visit("site/search.html").page
+    first = {}
+    for words in pages:
+        page.goto(f"{page.url.partition('?')[0]}?q={words}")
+        link = page.locator("#search-results ul.search > li a").first
+        first[words] = (link.get_attribute("href") or "").partition(".html")[0]
+    assert first == pages
+
+
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("width", [PHONE, 1280])
 def test_only_this_host_and_no_errors(visit: Visits, server: str, page: str, width: int) -> None:
