@@ -88,8 +88,21 @@ def test_headings_of_rst_are_those_of_docutils() -> None:
     text = RST.replace("Use :func:`apt`\n~~~~~~~~~~~~~~~\n", "\nUse apt\n~~~~~~~\n")
     text = text.replace("Ünïcode\n=======\n\nOther\n+++++\n", "")
     assert outline(headings.rst(text)) == as_docutils(text)
-    marked = headings.rst("Use :func:`apt`\n~~~~~~~~~~~~~~~\n\nText\n")
-    assert outline(marked) == [(1, "Use apt")]
+
+
+@pytest.mark.parametrize(
+    ("written", "title"),
+    [
+        ("Use :func:`apt`", "Use apt"),
+        ("``QuerySet``\\s and `text`_", "QuerySets and text"),
+        (":class:`lazy <foo>` or `here <http://x/>`__", "lazy or here"),
+        (":class:`~django.db.QuerySet`\\ s, :meth:`!a.b`", "QuerySets, a.b"),
+        ("``C:\\temp`` is \\*new\\*", "C:\\temp is *new*"),
+        ("a < b `", "a < b"),
+    ],
+)
+def test_titles_of_rst_are_without_markup(written: str, title: str) -> None:
+    assert outline(headings.rst(f"{written}\n{'=' * 50}\n")) == [(1, title)]
 
 
 class Texts(HTMLParser):

@@ -125,7 +125,7 @@ def test_each_split(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "# A\n\none two.\nthree\n\nfour\n")
     wanted: dict[Split, list[str]] = {
         "file": ["# A\n\none two.\nthree\n\nfour"],
-        "line": ["# A", "", "one two.", "three", "", "four"],
+        "line": ["# A", "one two.", "three", "four"],
         "paragraph": ["# A", "one two.\nthree", "four"],
         "heading": ["# A", "one two.\nthree\n\nfour"],
         "tokens": ["# A", "one two.\nthree\n\nfour"],
@@ -133,8 +133,27 @@ def test_each_split(tmp_path: Path) -> None:
     for split, texts in wanted.items():
         assert [text for _, text in parts(path, split=split, split_size=4)] == texts
     lines = write(tmp_path / "a.txt", "one two\n\nthree")
-    assert [text for _, text in parts(lines)] == ["one two", "", "three"]
+    assert [text for _, text in parts(lines)] == ["one two", "three"]
     assert parts(lines, split="paragraph") == [("", "one two"), ("#2", "three")]
+
+
+def test_txt_is_text_in_a_folder_and_lines_by_its_name(tmp_path: Path) -> None:
+    """Underlines make its titles; options that say how it is read count in both."""
+    text = "My page\n=======\n\nFirst\nparagraph.\n\nNext\n~~~~\n\nSecond.\n"
+    page, folder = write(tmp_path / "tx" / "page.txt", text), str(tmp_path / "tx")
+    pieces = [(f"{page}#My page", 1), (f"{page}#My page > Next", 7)]
+    found = [*read_documents(folder)]
+    assert [(each.id, each.fields["line"]) for each in found] == pieces
+    assert found[1].text == "Next\n~~~~\n\nSecond."
+    lines = [f"{page}:{number}" for number in (1, 2, 4, 5, 7, 8, 10)]
+    choices: tuple[ReadArguments, ...] = ({"split": "line"}, {"format": "lines"})
+    for chosen in choices:
+        assert [each.id for each in documents(folder, **chosen)] == lines
+    for name in (page, f"{folder}/*.txt"):
+        assert [each.id for each in documents(name)] == lines
+    assert [each.id for each in documents(page, split="heading")] == [id_ for id_, _ in pieces]
+    write(tmp_path / "tx" / "rows.jsonl", '{"key": "a", "text": "b"}')
+    assert [each.id for each in documents(folder, id_field="key")] == ["a"]
 
 
 PAGE = """<!DOCTYPE html><html><head><title>A &amp; B</title><style>h1 { }</style></head><body>
@@ -285,18 +304,22 @@ def test_a_piece_with_its_fields_is_not_too_long(tmp_path: Path, overlap: int) -
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
     [
-        ("a.html", "<h1>One</h1>a<h2>Two</h2>b", ["One\n\na", "One > Two\n\nTwo\n\nb"]),
-        ("a.md", "(x)=\n\n# One\n\na\n\nTwo\n---\n\nb", ["(x)=\n\n# One", "One > Two\n\nTwo"]),
-        ("a.md", "a\n# One\nb b b b\n\nc c", ["a", "# One\nb b", "One\n\nc c"]),
-        ("a.md", "#\n\n## One\n\na\n\n# Two\n\nb", ["#\n\n## One\n\na", "# Two\n\nb"]),
+        ("a.html", "<h1>One</h1>a<h2>Two</h2>b", ["One\n\na", "One > Two\n\nb"]),
+        ("a.md", "(x)=\n\n# One\n\na\n\nTwo\n---\n\nb", ["One\n\na", "One > Two\n\nb"]),
+        ("a.md", "a\n# One\nb b b b\n\nc c", ["a", "One\n\nb b", "One\n\nc c"]),
+        ("a.md", "#\n\n## One\n\na\n\n# Two\n\nb", ["One\n\na", "Two\n\nb"]),
+        ("a.md", "# One\n\n## Two", ["One > Two"]),
         ("a.py", "@d\ndef f(a,\n  b):\n  one()\n\n  2 + 2", ["@d\ndef f(a", "f\n\n  2"]),
         ("a.c", "# One\n\na", ["# One\n\na"]),
     ],
 )
 def test_a_path_comes_first(tmp_path: Path, name: str, text: str, wanted: list[str]) -> None:
-    """Only if the piece does not begin with all of its headings."""
+    """A heading stands once: in the path, or in the code that has it."""
     options = ReadOptions(path_first=True, split_size=7)
     found = [*read_documents(write(tmp_path / name, text), options)]
     assert [each.text[: len(start)] for each, start in zip(found, wanted, strict=True)] == wanted
-    plain = read_documents(str(tmp_path / name), replace(options, path_first=False))
-    assert next(plain).text == found[0].text
+
+
+def test_a_heading_that_a_path_shortens_stays_in_the_text(tmp_path: Path) -> None:
+    name = write(tmp_path / "a.md", text := f"# {'x' * 300} end\n\na")
+    assert [each.text for each in read_documents(name, ReadOptions(path_first=True))] == [text]

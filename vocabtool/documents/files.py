@@ -106,6 +106,12 @@ OUTSIDE: Final = "link to outside the folder"
 IGNORED: Final = "ignored"
 
 
+class FolderFile(str):
+    """The name of a file that was found in a folder, where ``.txt`` is text, not lines."""
+
+    __slots__ = ()
+
+
 class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes. An empty result means the end."""
@@ -163,7 +169,7 @@ def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
                 f"{name}: the folder contains no documents (expected files that end in {known})"
                 + "".join(f"\n{note}" for note in others)
             )
-        return sorted(files)
+        return sorted(map(FolderFile, files))
     if name == STDIN or not has_magic(name) or Path(name).exists():
         return [name]
     files = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps a leading ./
@@ -230,7 +236,10 @@ def left_out(
 
 
 def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
-    """Return the format (by ``options`` or the suffix) and the compression of a file."""
+    """Return the format (by ``options`` or the suffix) and the compression of a file.
+
+    A ``.txt`` that was found in a folder is text; one that was named has a document a line.
+    """
     suffixes = suffixes_of(name)
     last = suffixes.pop() if suffixes else ""
     if last == EPUB:
@@ -244,7 +253,8 @@ def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
     else:
         codec = None
     kind = options.format or SUFFIXES.get(last, "lines")
-    if kind == "lines" and options.split not in (None, "line"):
+    is_page = isinstance(name, FolderFile) and options.format is None and last in SUFFIXES
+    if kind == "lines" and (is_page or options.split is not None):
         kind = "text"
     if kind in BY_LINE and options.split == "line":
         kind = "lines"
@@ -612,7 +622,8 @@ def _why_not(entry: os.DirEntry[str], whole: str, options: ReadOptions) -> str |
     kind = SUFFIXES.get(ending.removesuffix(suffixes[-1]) if is_packed else ending)
     if kind is None or (kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None):
         return None if any_ending and kind is None else ending or "without a suffix"
-    if (options.field_of_rows is not None and not any_ending and kind not in {*ROWS, "lines"}) or (
+    readable = ROWS if options.format is None else {*ROWS, "lines"}
+    if (options.field_of_rows is not None and not any_ending and kind not in readable) or (
         is_packed and kind in ("json", "docx")  # an array? nor can archives be read
     ):
         return ending

@@ -59,7 +59,12 @@ LABELS: Final = re.compile(  # of MyST and of reStructuredText, with the blank l
 MAX_LABELS: Final = 400  # characters
 
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
-ROLE: Final = re.compile(r":[\w.+-]++:(?=`)")
+# Literals, roles and links, and escaped characters in a title (docutils.sourceforge.io/docs/ref/rst).
+INLINE: Final = re.compile(
+    r"``(?P<literal>[^`]++)``"
+    r"|(?::[\w.+-]++:)?`!?(?P<tilde>~?)(?P<text>[^`<]++)(?:<[^`<>]*+>)?`(?::[\w.+-]++:|__?(?!\w))?"
+    r"|\\(?P<escaped>.)"
+)
 SHORT: Final = 4  # a shorter underline must be as long as its title
 
 MAX_PRESCAN: Final = 1024  # bytes in which HTML states its encoding
@@ -213,7 +218,7 @@ def _check_markdown(lines: int, characters: int) -> None:
         raise BadRow(
             f"the file has more than {MAX_LINES:,} lines or {MAX_MARKDOWN:,} characters of "
             "Markdown, too many to look for headings; --input-format text (format=) reads it "
-            "without"
+            "as plain text"
         )
 
 
@@ -247,8 +252,18 @@ def markdown(text: str) -> MarkedText:
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
 
 
+def _as_shown(inline: re.Match[str]) -> str:
+    """Return inline markup as Sphinx shows it: ``lazy`` for ``:class:`lazy <foo>```."""
+    literal, text, escaped = inline.group("literal", "text", "escaped")
+    if escaped is not None:
+        return str(escaped).strip()  # an escaped blank only separates
+    if literal is not None:
+        return str(literal)
+    return str(text).rpartition(".")[2] if inline["tilde"] else str(text).strip()
+
+
 def rst(text: str) -> MarkedText:
-    """Find titles with an underline; an overline belongs to its title.
+    """Find titles with an underline, also in plain text; an overline belongs to its title.
 
     The first kind of underline in the file has level 1, the next new kind level 2, and so on.
     """
@@ -270,7 +285,7 @@ def rst(text: str) -> MarkedText:
         level = levels.setdefault((line[0], before == line), len(levels) + 1)
         at = _from_labels(text, above if before == line else start)
         end = underline.end()
-        headings.append(Heading(at, end - 1, level, _clean(ROLE.sub("", title))))
+        headings.append(Heading(at, end - 1, level, _clean(INLINE.sub(_as_shown, title))))
     return MarkedText(text, headings, first_title(headings))
 
 

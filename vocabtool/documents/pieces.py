@@ -36,7 +36,7 @@ from vocabtool.documents.batch import (
     kept_of,
 )
 from vocabtool.documents.files import Readable, read_up_to, refuse_utf16
-from vocabtool.documents.headings import Heading, MarkedText, markdown, plain
+from vocabtool.documents.headings import MAX_TITLE, Heading, MarkedText, markdown, plain
 from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.system.parallel import in_batches
@@ -348,7 +348,10 @@ def read_pieces(
     try:
         content = read_up_to(file, MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise BadRow(f"the file has more than {MAX_FILE_BYTES:,} bytes")
+            raise BadRow(
+                f"the file has more than {MAX_FILE_BYTES:,} bytes, too many to cut it into pieces; "
+                "--split line (split=) makes each line of a text a document"
+            )
         marked = mark(content, Path(request.source))
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
@@ -369,6 +372,7 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     source_text = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
+    headings, places_of = marked.headings, [heading.at for heading in marked.headings]
     sizes, keep, joined = sizes_of(request), options.kept_fields, options.fields
     if joined:  # leave room for the title and the path in each piece, at most half of it
         left, paths = sizes.size, [path for _, path, _ in _paths(marked.headings)]
@@ -388,8 +392,17 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         fields: dict[str, object] = {"title": title, "path": path, SOURCE: source}
         fields |= {"line": line, "start": start, "end": end}
         if joined:
-            # The path of a piece that begins with all of these headings says nothing new.
-            above = "" if options.path_first and piece.top >= piece.start else path
+            above = path
+            lead = headings[bisect_left(places_of, piece.start) : bisect_left(places_of, piece.end)]
+            if lead and "path" in joined and options.split in (None, "heading"):
+                body = min(lead[-1].body, piece.end)
+                is_line = body == piece.end or "\n" in marked.text[body - 1 : body + 1]
+                if is_line and all(len(heading.title) < MAX_TITLE for heading in lead):
+                    # The path has these headings, so the text begins after them.
+                    span = _trim(marked.text, (body, piece.end))
+                    text = as_bytes("" if span is None else marked.text[slice(*span)])
+                elif options.path_first and piece.top >= piece.start:
+                    above = ""  # the names of Python are in its code, and long titles in the text
             text = joined_text(fields | {"path": above, TEXT: text}, joined)
         id_ = new = f"#{path}" if path else ""
         number = numbers.get(id_, 0) + 1

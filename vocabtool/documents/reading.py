@@ -72,7 +72,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "arrow": tables.read_arrow,
     "tfrecord": row_files.read_tfrecord,
     "json": row_files.read_json,
-    "text": pieces.read_text,
+    "text": partial(pieces.read_text, mark=headings.rst),
     "code": pieces.read_text,
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),

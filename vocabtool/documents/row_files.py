@@ -1,10 +1,11 @@
 r"""Read files of rows: text lines, JSON lines, JSON arrays and TFRecord.
 
-Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
-text. An empty line is a document. A byte order mark at the start of the file is left out.
+In both of the following, blank lines are left out, but line numbers count them.
 
-JSON lines: each line is a string, which is the text, or an object with the text in one field. Blank
-lines are skipped, but line numbers count them. A lone surrogate (``\ud83d``) becomes invalid UTF-8,
+Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
+text. A byte order mark at the start of the file is left out.
+
+JSON lines: each line is a string, which is the text, or an object with the text in one field. A lone surrogate (``\ud83d``) becomes invalid UTF-8,
 as in Python's texts. If a key is repeated, its last value is used.
 
 TFRecord: each record is a ``tf.Example``, read without TensorFlow. A record is the length of its
@@ -54,6 +55,7 @@ from vocabtool.formats import wire
 from vocabtool.vocabulary import decode
 
 BOM: Final = b"\xef\xbb\xbf"
+BLANKS: Final = " \t\v\f\r"  # a line of these is blank
 HEAD: Final = 1 << 16  # bytes at the beginning of a text that show its line ends
 MAX_LINE_BYTES: Final = 64 << 20  # of a line with its end, or of a record; a longer one is invalid
 
@@ -65,14 +67,13 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
     for first, data in blocks(file, request):
         if first == 1 and not (data := data.removeprefix(BOM)):
             continue
-        count = data.count(b"\n") + (not data.endswith(b"\n"))
-        if request.skip_unread(count):
-            continue
         content = pa.array([data.replace(b"\r\n", b"\n")], pa.binary())
-        texts = pc.split_pattern(content, "\n").values.slice(0, count)
-        numbers = np.arange(first, first + count, dtype=np.int64)
-        columns = null_columns(request, count)
-        batch = Batch(request.source, texts.view(pa.string()), numbers, columns=columns)
+        texts = pc.split_pattern(content, "\n").values.view(pa.string())
+        rows = np.flatnonzero(pc.binary_length(pc.ascii_trim(texts, BLANKS)))
+        if request.skip_unread(len(rows)):
+            continue
+        columns = null_columns(request, len(rows))
+        batch = Batch(request.source, texts.take(pa.array(rows)), first + rows, columns=columns)
         yield from in_size(batch, request.size)
 
 
