@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,7 +69,7 @@ def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, out: Path) -
     table = rows(out)
     assert table.column_names == ["id", "vector", "text", "title", "n"]
     for name in ("id", "text", "title", "n"):
-        assert table[name].to_pylist() == [str(row[name]) for row in given]
+        assert table[name].to_pylist() == [row[name] for row in given]
     assert table["vector"].to_pylist() == encode(texts).tolist()
     sizes = [pq.read_metadata(f).num_rows for f in sorted(out.glob("*.parquet"))]
     assert sizes == [SHARD, SHARD, DOCUMENTS - 2 * SHARD]
@@ -362,8 +364,8 @@ def test_weights_are_not_fitted(cats: Path, pipe: Path, tmp_path: Path) -> None:
 def test_own_shards_are_no_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder may be read that the output lies in; but not the output, which --force removes."""
     (tmp_path / "first").mkdir()
-    (tmp_path / "first" / "a.txt").write_text("one\n" * 20)
-    (tmp_path / "b.txt").write_text("two\n")
+    (tmp_path / "first" / "a.jsonl").write_text('"one"\n' * 20)
+    (tmp_path / "b.jsonl").write_text('"two"\n')
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for out in ("out", "out", "link"):
@@ -456,6 +458,55 @@ def test_half_precision(corpus: Path, tmp_path: Path) -> None:
         vocabtool.embed(corpus, huge, tmp_path / "huge", dtype="float16")
 
 
+def test_kept_fields_keep_their_types(out: Path, tmp_path: Path) -> None:
+    """Of JSON and of Arrow, also in several files; values of CSV are texts."""
+    day, moment = date(2026, 11, 29), datetime(2026, 11, 29, 12, tzinfo=UTC)
+    values: dict[str, list[Any]] = {
+        "n": [1, None], "x": [1, 0.5], "yes": [True, False], "code": ["007", "1"],
+        "mixed": [1, "a"], "long": [1 << 70, 1], "list": [[1], None],
+    }  # fmt: skip
+    kept = [*values, "day", "moment", "price"]
+    lines = [{"text": "a"} | {name: values[name][row] for name in values} for row in range(2)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = pa.table({"text": ["b"], "day": [day], "moment": [moment], "price": [Decimal("1.10")]})
+    pq.write_table(table, tmp_path / "b.parquet")
+    encoder = vocabtool.open_encoder(encode, fingerprint="same")
+    sources = [str(tmp_path / name) for name in ("a.jsonl", "b.parquet")]
+    vocabtool.embed(sources, encoder, out, keep=kept, shard_rows=2)
+    written = rows(out)
+    wanted = values | {"x": [1.0, 0.5], "mixed": ["1", "a"], "long": [str(1 << 70), "1"]}
+    wanted |= {"list": ["[1]", None]}
+    assert {name: written[name].to_pylist() for name in values} == {
+        name: [*column, None] for name, column in wanted.items()
+    }
+    last = written.slice(2).to_pylist()[0]
+    assert (last["day"], last["moment"], last["price"]) == (day, moment, Decimal("1.10"))
+    index = vocabtool.Index.create(tmp_path / "index", encoder)
+    index.load(str(out))
+    assert index.manifest.fields["n"] == "integer"
+    assert index.manifest.fields["x"] == "number"
+    assert index.manifest.fields["yes"] == "boolean"
+    (tmp_path / "c.csv").write_text("text,n\na,1.10\n")
+    vocabtool.embed(tmp_path / "c.csv", encoder, tmp_path / "csv", keep=["n"])
+    assert rows(tmp_path / "csv")["n"].to_pylist() == ["1.10"]
+
+
+def test_a_later_value_of_another_type_is_an_error_or_left_out(out: Path, tmp_path: Path) -> None:
+    """The message names its row, and the run goes on when asked to leave such values out."""
+    lines = [{"text": "a" * 1024, "n": n} for n in range(1024)]
+    lines += [{"text": "b", "n": n} for n in (7, "seven", None, 2.5, 8)]
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    encoder = vocabtool.open_encoder(encode, fingerprint="same")
+    asked: dict[str, Any] = {"keep": ["n"], "shard_rows": 500}
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:1026: .*'n' .* int64 .*'seven'"):
+        vocabtool.embed(corpus, encoder, out, **asked)
+    report = vocabtool.embed(corpus, encoder, out, on_error="skip", **asked)
+    assert report.resumed > 0
+    assert any("2 values" in note and "corpus.jsonl:1026" in note for note in report.notes)
+    assert rows(out)["n"].to_pylist() == [*range(1024), 7, None, None, None, 8]
+
+
 def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:
     """However far in the first value is; names with dots too, and a run that is gone on with."""
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
@@ -480,11 +531,11 @@ def test_unknown_words_stand_beside_the_vector(cats: Path, tmp_path: Path) -> No
     encoder = vocabtool.open_encoder(cats, rule="lower", weights="none")
     report = vocabtool.embed(tmp_path / "corpus.txt", encoder, tmp_path / "out")
     table = rows(tmp_path / "out")
-    assert table["unknown"].to_pylist() == [["on"], ["dogs", "on", "mats"], [], []]
+    assert table["unknown"].to_pylist() == [["on"], ["dogs", "on", "mats"], []]
     counts = report.counts
-    assert (counts.tokens, counts.tokens_unknown, counts.zero) == (10, 6, 2)
+    assert (counts.tokens, counts.tokens_unknown, counts.zero) == (10, 6, 1)
     half = np.sqrt(0.2)
-    wanted = [[2 * half, half], [0, 0], [0, 0], [1, 0]]
+    wanted = [[2 * half, half], [0, 0], [1, 0]]
     assert np.allclose(np.array(table["vector"].to_pylist()), wanted, atol=1e-6)
 
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import vocabtool
 from tests.counted_letters import encode, write_corpus
 from vocabtool import ByteStrings
-from vocabtool.documents import Batch
+from vocabtool.documents import Batch, ReadLog
 from vocabtool.embedding import embed as embedding
-from vocabtool.embedding.embed import cut_slabs, unknown_words
+from vocabtool.embedding.embed import cut_slabs, tables_of, unknown_words
 from vocabtool.embedding.shards import Slab, as_utf8, write_shard
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
@@ -46,7 +46,8 @@ def cut(texts: list[bytes], splits: list[int], shard_rows: int, batch_size: int)
     """The slabs of texts that come in batches which end at ``splits``."""
     bounds = sorted({0, len(texts), *(split % (len(texts) + 1) for split in splits)})
     batches = [batch(texts[a:b], a + 1) for a, b in pairwise(bounds)]
-    return list(cut_slabs(batches, (), shard_rows, batch_size))
+    tables = tables_of(iter(batches), (), "raise", ReadLog())
+    return list(cut_slabs(tables, shard_rows, batch_size))
 
 
 @given(

@@ -59,6 +59,8 @@ class Batch:
     - ``columns``: the kept fields, Arrow ``string`` arrays with null for a missing value.
     - ``fields``: for each row, all fields except the text; ``None`` unless requested.
     - ``kinds``: the JSON type of each kept field, if known.
+    - ``types``: the Arrow type of each kept field in the source. A field that is not in it contains
+      texts.
     - ``parts``: Arrow ``string`` array: the end of each id, such as ``#Install``. ``None``: ids
       end with the row number, such as ``:17``.
     - ``vectors``: float32, shape (n, dim), finite: the documents' vectors, if the source has them.
@@ -75,6 +77,7 @@ class Batch:
     parts: pa.StringArray | None = None
     vectors: NDArray[np.float32] | None = None
     path_first: bool = False
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -131,6 +134,7 @@ class Batch:
             None if self.parts is None else choose(self.parts),
             None if self.vectors is None else self.vectors[rows],
             self.path_first,
+            self.types,
         )
 
 
@@ -337,23 +341,27 @@ class LazyTable(Protocol):
     def collect_batches(self) -> Iterator[Any]: ...
 
 
+Kept = bytes | int | float | None  # a bool is an int
+
+
 class Row(NamedTuple):
     """One document before it is put in a batch.
 
     ``number``: the row number, from 1. ``id``: ``None`` if the location is the id. ``kept``: the
-    values of ``ReadOptions.kept_fields``, in this order. ``vector``: float32, shape (dim,).
+    values of ``ReadOptions.kept_fields``, in this order; numbers and booleans as such, others as
+    :func:`as_string` encodes them. ``vector``: float32, shape (dim,).
     """
 
     number: int
     text: bytes
     id: bytes | None
-    kept: tuple[bytes | None, ...]
+    kept: tuple[Kept, ...]
     fields: dict[str, object]
     vector: NDArray[np.float32] | None = None
 
     def size(self) -> int:
         """Return the bytes of the text and of the kept values."""
-        return len(self.text) + sum(len(value) for value in self.kept if value is not None)
+        return len(self.text) + sum(len(value) for value in self.kept if isinstance(value, bytes))
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
@@ -386,7 +394,8 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
             request.refuse(rows[place].number, what)
         vectors = np.delete(vectors, [*wrong], axis=0)
         rows = [row for place, row in enumerate(rows) if place not in wrong]
-    columns = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
+    values = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
+    columns = dict(zip(keep, values, strict=True))
     has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
     ids = strings([id_of_row(row, request) for row in rows]) if has_ids else None
     return Batch(
@@ -394,10 +403,14 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
         strings([row.text for row in rows]),
         np.array([row.number for row in rows], np.int64),
         None if are_pieces else ids,
-        dict(zip(keep, map(strings, columns), strict=True)),
+        {
+            name: strings([as_string(value, name) for value in column])
+            for name, column in columns.items()
+        },
         [row.fields for row in rows] if request.whole else None,
         parts=ids if are_pieces else None,
         vectors=vectors,
+        types=types_of(columns),
     )
 
 
@@ -571,8 +584,30 @@ def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
     return numbers
 
 
-def kept_of(values: Mapping[str, object], names: Sequence[str]) -> tuple[bytes | None, ...]:
-    return tuple([as_string(values.get(name), name) for name in names])
+def kept_of(values: Mapping[str, object], names: Sequence[str]) -> tuple[Kept, ...]:
+    kept: list[Kept] = []
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, np.number | np.bool_):
+            value = value.item()
+        kept.append(value if isinstance(value, int | float) else as_string(value, name))
+    return tuple(kept)
+
+
+def types_of(columns: Mapping[str, Iterable[Any]]) -> dict[str, pa.DataType]:
+    """Return ``Batch.types`` of columns of Python values. Integers beyond 64 bits are texts."""
+    types = {}
+    for name, values in columns.items():
+        kinds = set(map(type, values)) - {type(None)}
+        if not kinds:
+            types[name] = pa.null()
+        elif kinds == {bool}:
+            types[name] = pa.bool_()
+        elif kinds == {int} and all(-(1 << 63) <= value < 1 << 63 for value in values if value):
+            types[name] = pa.int64()
+        elif kinds in ({float}, {int, float}):
+            types[name] = pa.float64()
+    return types
 
 
 def as_string(value: object, name: str) -> bytes | None:

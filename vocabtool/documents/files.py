@@ -94,6 +94,17 @@ BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"}
 # Formats whose texts are values of rows.
 ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 LIBRARIES: Final = {"pdf": "pypdf", "docx": "docx"}  # what reads such a file, if it is installed
+HOW: Final = {  # files are read, by their format or ``split``; others by headings
+    "lines": "by lines",
+    "text": "as text",
+    "code": "by blank lines",
+    "python": "by definitions",
+    "pdf": "by pages",
+    "file": "as a whole",
+    "heading": "by headings",
+    "paragraph": "by paragraphs",
+    "tokens": "by size",
+}
 HEAD: Final = 8000  # bytes in which a binary file has a zero byte, as git looks for it
 ARRAY_OF_OBJECTS: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")  # a JSON array of objects
 NEVER: Final = "(?!)"  # matches nothing
@@ -233,6 +244,25 @@ def left_out(
                 f"as {GITIGNORE} excludes them; --no-gitignore reads them"
             )
     return tuple(notes)
+
+
+def how_read(files: Iterable[str], options: ReadOptions = DEFAULTS) -> str:
+    """Return how many files of each ending are read, and how: ``2 .md files by headings``."""
+    counts = Counter[tuple[str, str]]()
+    for file in files:
+        with reading_documents(file):
+            kind, _ = kind_of(file, options)
+        how = "by rows" if kind in ROWS else HOW.get(kind, "by headings")
+        if kind not in (*ROWS, "lines"):
+            how = HOW.get(options.split or kind, how)
+        suffixes = suffixes_of(file)
+        is_packed = bool(suffixes) and suffixes[-1] in CODECS
+        counts["".join(suffixes[-2 if is_packed else -1 :]), how] += 1
+    shown = []
+    for (ending, how), count in counts.most_common():
+        kinds = f"{ending} file" if ending else "file without a suffix"
+        shown.append(f"{plural(count, kinds, kinds.replace('file', 'files'))} {how}")
+    return ", ".join(shown)
 
 
 def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
@@ -404,17 +434,20 @@ class Input:
     changed: int
 
 
-def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources`` in order, without those in the output ``folder``.
+def files_outside(
+    sources: Sources, folder: Path | None, options: ReadOptions
+) -> list[str] | None:
+    """Return the files of ``sources`` in order, without those in the output ``folder``, if any.
 
     ``None``: ``sources`` are Python objects.
     """
     names = names_of(sources)
     if names is None:
         return None
-    own, resolved, files = folder.resolve(), cache(os.path.realpath), list[str]()
+    resolved, files = cache(os.path.realpath), list[str]()
+    own = None if folder is None else folder.resolve()
     for name in names:
-        if name != STDIN and Path(name).resolve().is_relative_to(own):
+        if own and name != STDIN and Path(name).resolve().is_relative_to(own):
             raise VocabtoolError(
                 f"{name}: is in the output folder {folder}: choose a source outside"
             )
@@ -423,7 +456,9 @@ def files_outside(sources: Sources, folder: Path, options: ReadOptions) -> list[
     return [
         name
         for name in files
-        if name == STDIN or not Path(resolved(os.path.dirname(name))).is_relative_to(own)  # noqa: PTH120 - quicker, for many files
+        if own is None
+        or name == STDIN
+        or not Path(resolved(os.path.dirname(name))).is_relative_to(own)  # noqa: PTH120 - quicker, for many files
     ]
 
 

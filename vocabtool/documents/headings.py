@@ -59,7 +59,7 @@ LABELS: Final = re.compile(  # of MyST and of reStructuredText, with the blank l
 MAX_LABELS: Final = 400  # characters
 
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
-# Literals, roles and links, and escaped characters in a title (docutils.sourceforge.io/docs/ref/rst).
+# Literals, roles and links, and escaped characters: docutils.sourceforge.io/docs/ref/rst
 INLINE: Final = re.compile(
     r"``(?P<literal>[^`]++)``"
     r"|(?::[\w.+-]++:)?`!?(?P<tilde>~?)(?P<text>[^`<]++)(?:<[^`<>]*+>)?`(?::[\w.+-]++:|__?(?!\w))?"

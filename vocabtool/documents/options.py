@@ -86,7 +86,7 @@ class ReadOptions:
     )
     keep: Sequence[str] = option(
         (),
-        "Also store this field. A string is kept unchanged, any other value as JSON text.",
+        "Also store this field: a list or an object as JSON text, any other value as it is.",
         metavar="FIELD",
         repeated=True,
     )
@@ -98,8 +98,8 @@ class ReadOptions:
     split: Split | None = option(
         None,
         "Where texts are cut into pieces. Each piece is a document.",
-        if_none="lines of .txt, headings of .md, .rst and .html, definitions of .py, blank lines "
-        "of other code; rows are not cut",
+        if_none="headings of .md, .rst, .html and, in folders, .txt; else lines of .txt; definitions "
+        "of .py, blank lines of other code; rows are not cut",
     )
     split_size: int | None = option(
         None,

@@ -1,12 +1,13 @@
 r"""Read files of rows: text lines, JSON lines, JSON arrays and TFRecord.
 
-In both of the following, blank lines are left out, but line numbers count them.
+In lines and JSON lines, blank lines are left out, but line numbers count them.
 
 Text lines: a line ends with ``\n`` or ``\r\n``. A lone CR, NUL, U+0085 and U+2028 are part of the
 text. A byte order mark at the start of the file is left out.
 
-JSON lines: each line is a string, which is the text, or an object with the text in one field. A lone surrogate (``\ud83d``) becomes invalid UTF-8,
-as in Python's texts. If a key is repeated, its last value is used.
+JSON lines: each line is a string, which is the text, or an object with the text in one field. A
+lone surrogate (``\ud83d``) becomes invalid UTF-8, as in Python's texts. If a key is repeated, its
+last value is used.
 
 TFRecord: each record is a ``tf.Example``, read without TensorFlow. A record is the length of its
 data (uint64, little-endian), a checksum of these eight bytes, the data, and a checksum of the data.
@@ -43,6 +44,7 @@ from vocabtool.documents.batch import (
     numbers_of,
     row_of,
     strings,
+    types_of,
 )
 from vocabtool.documents.files import (
     Readable,
@@ -170,13 +172,15 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
             if id_field is None
             else strings([PLAIN[type(v[id_field])](v[id_field]) for v in values])
         )
+        kept = {name: [v.get(name) for v in values] for name in options.kept_fields}
         return Batch(
             request.source,
             strings([joined_text(v, several) if several else v[text].encode() for v in values]),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
-            {name: strings([_plain(v.get(name)) for v in values]) for name in options.kept_fields},
+            {name: strings([_plain(value) for value in column]) for name, column in kept.items()},
             vectors=None if vector is None else numbers_of([v[vector] for v in values], vector, 2),
+            types=types_of(kept),
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
         return None

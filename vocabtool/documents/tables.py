@@ -108,7 +108,7 @@ class Columns:
             if not is_strings(kind := schema.field(text).type):
                 raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
         kind = schema.field(columns.id or columns.texts[0]).type
-        if not is_strings(kind) and not pt.is_integer(_without_dictionary(kind)):
+        if not is_strings(kind) and not pt.is_integer(without_dictionary(kind)):
             wanted = "expected strings or integers as ids"
             raise InvalidFile(f"field {columns.id!r}: {wanted}, got {kind}")
         vector = columns.vector
@@ -142,6 +142,13 @@ class Columns:
             None if self.id is None else as_strings(part.column(self.id), self.id),
             null_columns(request, part.num_rows) | kept,
             fields,
+            types={
+                **dict.fromkeys(request.options.kept_fields, pa.null()),
+                **{
+                    name: without_dictionary(part.column(key).type)
+                    for name, key in self.kept.items()
+                },
+            },
         )
         wrong: dict[int, str] = {}
         if self.vector is not None:
@@ -178,12 +185,12 @@ def _values(column: pa.Array) -> Iterable[object]:
 
 
 def is_strings(kind: pa.DataType) -> bool:
-    inner = _without_dictionary(kind)
+    inner = without_dictionary(kind)
     return bool(pt.is_string(inner) or pt.is_large_string(inner) or pt.is_string_view(inner))
 
 
 def is_long(kind: pa.DataType) -> bool:
-    inner = _without_dictionary(kind)
+    inner = without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
 
@@ -193,7 +200,7 @@ def is_numbers(kind: pa.DataType) -> bool:
     return bool(is_list and (pt.is_integer(kind.value_type) or pt.is_floating(kind.value_type)))
 
 
-def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+def without_dictionary(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pt.is_dictionary(kind) else kind
 
 

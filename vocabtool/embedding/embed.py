@@ -30,9 +30,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import SHARD_ROWS, Dtype
-from vocabtool.documents.batch import Batch, Measure, Skip, bounds
+from vocabtool.documents.batch import Batch, Measure, Skip, SkipCounter, bounds
 from vocabtool.documents.files import STDIN, can_be_read_again, changes, facts_of, files_outside
-from vocabtool.documents.options import ReadArguments, ReadOptions
+from vocabtool.documents.options import OnError, ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, left_out
 from vocabtool.embedding.shards import (
     ID,
@@ -46,10 +46,12 @@ from vocabtool.embedding.shards import (
     Shard,
     Slab,
     as_utf8,
+    cast_texts,
     open_folder,
     read_manifest,
     read_plan,
     shard_schema,
+    type_in_shards,
     vector_array,
     without_a_value,
     write_shard,
@@ -364,7 +366,8 @@ def slabs_of(
     """
     documents, rows = Counter[int](), min(plan.shard_rows, SLAB_ROWS)
     read = batches(sources, options, log=log, size=READ_BYTES, rows=rows, measure=measure)
-    for slab in cut_slabs(read, plan.kept_fields, plan.shard_rows, plan.batch_size):
+    tables = tables_of(read, plan.kept_fields, options.on_error, log)
+    for slab in cut_slabs(tables, plan.shard_rows, plan.batch_size):
         if slab.shard in done:
             documents[slab.shard] += slab.table.num_rows
         else:
@@ -377,17 +380,51 @@ def slabs_of(
             )
 
 
-def cut_slabs(
-    batches: Iterable[Batch], keep: Sequence[str], shard_rows: int, batch_size: int
-) -> Iterator[Slab]:
+def tables_of(
+    batches: Iterator[Batch], keep: Sequence[str], on_error: OnError, log: ReadLog
+) -> Iterator[pa.Table]:
+    """Yield the columns ``id``, ``text`` and the kept fields of each batch.
+
+    The first ``SLAB_ROWS`` documents decide the type of each kept field. A later value that does
+    not fit raises :class:`InvalidFile`, or is left out and noted in ``log`` if ``on_error`` is
+    ``"skip"``.
+    """
+    first, rows = list[Batch](), 0
+    while rows < SLAB_ROWS and (batch := next(batches, None)) is not None:
+        first.append(batch)
+        rows += len(batch)
+    types = {
+        name: type_in_shards(batch.types.get(name, pa.string()) for batch in first) for name in keep
+    }
+    left_out = SkipCounter()
+    for batch in chain(first, batches):
+        columns = [batch.id_array(), batch.texts]
+        for name, kind in types.items():
+            column, others = cast_texts(batch.columns[name], kind)
+            columns.append(column)
+            for row in others:
+                value = printable(bytes(batch.columns[name][row].as_buffer()))[:50]
+                reason = f"the field {name!r} has the type {kind} in the shards, got {value!r}"
+                if on_error == "raise":
+                    raise InvalidFile(
+                        f"{reason}. Omit --keep {name}, or use --on-error skip to leave such "
+                        "values out",
+                        file=batch.place(row),
+                    )
+                left_out.add(batch.place(row), reason)
+        yield pa.table(columns, names=[ID, TEXT, *keep])
+    if left_out.count:
+        place, reason = left_out.first[0]
+        values = plural(left_out.count, "value", "values")
+        log.notes.append(f"{values} of kept fields left out; the first: {place}: {reason}")
+
+
+def cut_slabs(tables: Iterable[pa.Table], shard_rows: int, batch_size: int) -> Iterator[Slab]:
     slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
     shard = rows = size = 0  # number, rows and text bytes of the current shard
-    names = [ID, TEXT, *keep]
-    rest = pa.table([pa.array([], pa.string()) for _ in names], names=names)
-    for batch in chain(batches, (None,)):
-        if batch is not None:
-            columns = [batch.id_array(), batch.texts, *(batch.columns[name] for name in keep)]
-            table = pa.table(columns, names=names)
+    rest = pa.table({})
+    for table in chain(tables, (None,)):
+        if table is not None:
             rest = pa.concat_tables([rest, table]).combine_chunks() if len(rest) else table
         start = 0
         ends = bounds(rest.column(TEXT).chunk(0)) if len(rest) else np.zeros(1, np.int32)
@@ -395,7 +432,7 @@ def cut_slabs(
             most = start + min(slab_rows, shard_rows - rows)
             full = int(np.searchsorted(ends, int(ends[start]) + SLAB_BYTES, "right")) - 1
             end = min(most, max(full, start + 1), len(rest))
-            if end == len(rest) != most and batch is not None:
+            if end == len(rest) != most and table is not None:
                 break  # the next batch continues the slab
             rows += end - start
             size += int(ends[end]) - int(ends[start])
@@ -447,9 +484,6 @@ class ShardMaker:
         if encoder.fingerprint != plan.encoder:
             raise VocabtoolError("the model changed during the run: start over with --force")
         self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
-        self._schema = shard_schema(
-            plan.dim, plan.dtype, plan.kept_fields, words=encoder.words is not None, text=plan.text
-        )
 
     def write(self, slabs: Stream[Slab], on_slab: OnSlab) -> Iterator[Shard]:
         """Look up the words of slabs, encode them, and yield each shard when it is written."""
@@ -463,7 +497,7 @@ class ShardMaker:
             for first in remaining:
                 rows = _rest_of_shard(first, remaining, on_slab)
                 run = self._plan.fingerprint
-                yield write_shard(self._folder, first.shard, run, self._schema, rows)
+                yield write_shard(self._folder, first.shard, run, first.table.schema, rows)
 
     def _look_up(self, slab: Slab) -> Slab:
         words = self._encoder.words
@@ -479,16 +513,19 @@ class ShardMaker:
             vectors = self._encoder.encode_batches(texts, self._plan.batch_size)
         replaced: NDArray[np.bool_] = np.zeros(len(texts), np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
-        for field in self._schema:
+        schema = shard_schema(self._plan, slab.table.schema, words=unknown is not None)
+        for field in schema:
             if field.name == VECTOR:
                 columns.append(pa.chunked_array([vector_array(batch, dtype) for batch in vectors]))
             elif field.name == UNKNOWN and unknown is not None:
                 words, _ = as_utf8(unknown.values)
                 columns.append(pa.ListArray.from_arrays(unknown.offsets, words))
             else:
-                column, strange = as_utf8(slab.table.column(field.name).chunk(0))
+                column = slab.table.column(field.name).chunk(0)
+                if pa.types.is_string(field.type):
+                    column, strange = as_utf8(column)
+                    replaced |= strange
                 columns.append(column)
-                replaced |= strange
         lengths = pc.binary_length(pc.ascii_trim(texts, BLANKS)).to_numpy()
         counts = replace(
             slab.counts,
@@ -497,7 +534,7 @@ class ShardMaker:
             zero=sum(int(np.count_nonzero(~batch.any(axis=1))) for batch in vectors),
             not_utf8=int(np.count_nonzero(replaced)),
         )
-        table = pa.Table.from_arrays(columns, schema=self._schema)
+        table = pa.Table.from_arrays(columns, schema=schema)
         return Slab(shard=slab.shard, table=table, full=slab.full, counts=counts)
 
 

@@ -25,6 +25,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as of
 from numpy.typing import NDArray
 from pyarrow import parquet
 
@@ -63,20 +64,51 @@ RUN: Final = "_run.json"
 MANIFEST: Final = "_manifest.json"
 WEIGHTS: Final = "_weights.json"
 KIND: Final = "manifest of embed"
+NUMBERS: Final = (of.is_integer, of.is_floating, of.is_decimal)
 
 
-def shard_schema(
-    dim: int, dtype: Dtype, keep: tuple[str, ...], *, words: bool, text: bool
-) -> pa.Schema:
-    number = pa.float16() if dtype == "float16" else pa.float32()
-    vector = pa.list_(pa.field("element", number, nullable=False), dim)
+def shard_schema(plan: Plan, kept: pa.Schema, *, words: bool) -> pa.Schema:
+    """Return the columns of a shard; ``kept`` has those of the kept fields."""
+    number = pa.float16() if plan.dtype == "float16" else pa.float32()
+    vector = pa.list_(pa.field("element", number, nullable=False), plan.dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
     if words:
         word = pa.field("element", pa.string(), nullable=False)
         columns.append(pa.field(UNKNOWN, pa.list_(word), nullable=False))
-    if text:
+    if plan.text:
         columns.append(pa.field(TEXT, pa.string(), nullable=False))
-    return pa.schema([*columns, *(pa.field(name, pa.string()) for name in keep)])
+    columns += [pa.field(name, kept.field(name).type) for name in plan.kept_fields]
+    return pa.schema(columns)
+
+
+def type_in_shards(types: Iterable[pa.DataType]) -> pa.DataType:
+    """Return the type of a column whose values have these types: ``string`` for mixed ones.
+
+    Integers and floats together are float64. Lists, objects and times without a date are strings.
+    """
+    distinct = {*types} - {pa.null()}
+    kind = distinct.pop() if len(distinct) == 1 else pa.null()
+    if any(check(kind) for check in (*NUMBERS, of.is_boolean, of.is_date, of.is_timestamp)):
+        return kind
+    is_number = bool(distinct) and all(any(check(kind) for check in NUMBERS) for kind in distinct)
+    return pa.float64() if is_number else pa.string()
+
+
+def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Convert texts to a type of :func:`type_in_shards`, as many as have one value of it.
+
+    The others become null; their rows are returned, too.
+    """
+    try:
+        return texts if of.is_string(kind) else texts.cast(kind), []
+    except pa.ArrowInvalid:
+        if len(texts) == 1:
+            return pa.nulls(1, kind), [0]
+    middle = len(texts) // 2
+    (left, wrong), (right, more) = (
+        cast_texts(half, kind) for half in (texts[:middle], texts[middle:])
+    )
+    return pa.concat_arrays([left, right]), wrong + [middle + row for row in more]
 
 
 def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
@@ -268,8 +300,8 @@ class Slab:
     """Consecutive documents of one shard, encoded together.
 
     - ``shard``: the number of the shard. ``full``: whether it ends after this slab.
-    - ``table``: the columns ``id``, ``text`` and the kept fields. Each has the type ``string`` and
-      one chunk, and may contain invalid UTF-8. Once encoded: the columns of the shard.
+    - ``table``: the columns ``id``, ``text`` and the kept fields. Each has one chunk. Strings may
+      contain invalid UTF-8. Once encoded: the columns of the shard.
     - ``unknown``: the unknown words of the texts, once they were looked up.
     """
 
@@ -475,20 +507,22 @@ class Shards:
         - ``vector``: fixed-size list of float32 or float16
         - ``unknown``: list of string; only if the model's words are known
         - ``text``: string; unless the run stored no texts
-        - the kept fields: string, null where missing
+        - the kept fields: integers, floats, decimals, booleans, dates and timestamps in the type of
+          the first documents; otherwise string; null where missing
 
         Raises :class:`InvalidFile` for a damaged file.
         """
         plan = self.plan
         names = list(columns) if columns is not None else None
+        kept: pa.Schema | None = None  # of the first shard
         for shard in self.manifest.shards:
             file = self.path / shard.file
             with reading(str(file)), arrow_errors("damaged"):
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
-            if schema != shard_schema(
-                plan.dim, plan.dtype, plan.kept_fields, words=words, text=plan.text
-            ):
+            kept = schema if kept is None else kept
+            is_whole = {*plan.kept_fields} <= {*schema.names}
+            if not is_whole or schema != shard_schema(plan, kept, words=words):
                 raise InvalidFile(
                     "damaged: its columns differ from the columns of the run", file=str(file)
                 )

@@ -42,6 +42,7 @@ from vocabtool.documents.reading import (
     left_out,
     names_of,
 )
+from vocabtool.documents.tables import as_strings
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import naming_documents, same_for_documents
@@ -508,7 +509,10 @@ class Loader:
                     texts=rows.column(TEXT),
                     numbers=np.arange(end - len(rows), end) + 1,
                     ids=rows.column(ID),
-                    columns={name: rows.column(name) for name in shards.plan.kept_fields},
+                    columns={
+                        name: as_strings(rows.column(name), name)
+                        for name in shards.plan.kept_fields
+                    },
                     vectors=vectors_of(rows),
                 )
 
