@@ -493,18 +493,18 @@ def test_kept_fields_keep_their_types(out: Path, tmp_path: Path) -> None:
 
 def test_a_later_value_of_another_type_is_an_error_or_left_out(out: Path, tmp_path: Path) -> None:
     """The message names its row, and the run goes on when asked to leave such values out."""
-    lines = [{"text": "a" * 1024, "n": n} for n in range(1024)]
+    lines = [{"text": "a" * 1024, "n": n} for n in range(3000)]
     lines += [{"text": "b", "n": n} for n in (7, "seven", None, 2.5, 8)]
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
     encoder = vocabtool.open_encoder(encode, fingerprint="same")
     asked: dict[str, Any] = {"keep": ["n"], "shard_rows": 500}
-    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:1026: .*'n' .* int64 .*'seven'"):
+    with pytest.raises(InvalidFile, match=r"corpus\.jsonl:3002: .*'n' .* int64 .*'seven'"):
         vocabtool.embed(corpus, encoder, out, **asked)
     report = vocabtool.embed(corpus, encoder, out, on_error="skip", **asked)
     assert report.resumed > 0
-    assert any("2 values" in note and "corpus.jsonl:1026" in note for note in report.notes)
-    assert rows(out)["n"].to_pylist() == [*range(1024), 7, None, None, None, 8]
+    assert any("2 values" in note and "corpus.jsonl:3002" in note for note in report.notes)
+    assert rows(out)["n"].to_pylist() == [*range(3000), 7, None, None, None, 8]
 
 
 def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def embed_command(
     from vocabtool.reports.index import embed_report
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
+    if not quiet:
+        output.tell_how_read(files, read, Path(folder))
     opened = open_encoder(model, **encoder)
     if not quiet:
         for note in opened.notes:

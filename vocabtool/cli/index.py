@@ -114,6 +114,8 @@ def index_command(
     """
     _refuse_an_index(files)
     began, given = time.monotonic(), options.given_options(encoder)
+    if not quiet and shards_in(files) is None:
+        output.tell_how_read(files, read, None if is_address(folder) else Path(folder))
     with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
         every = json.dumps(
             [model, existing, shape, commit_rows, read, encoder, vectors], default=str

@@ -132,6 +132,7 @@ def oov_command(
             "--mask cannot be combined with --format, --html, --fail-over, --limit or --suggest"
         )
     output.check_files(file, html, form, () if mask is not None else output.REPORT_ENDINGS)
+    output.tell_how_read(files, read)
     words = open_words(model, rule)
     if fail_over.keys() & {"split3", "fertility"} and not words.subword:
         raise click.UsageError(
@@ -144,7 +145,7 @@ def oov_command(
     log = ReadLog()
     if mask is not None:
         documents = output.read_documents(files, read, log, BATCH_BYTES)
-        _print_masked(words, documents, mask, file, files, log)
+        _print_masked(words, documents, mask, file, files, read, log)
         tell(rule)
         output.tell_skipped(log.skipped)
         output.tell_notes((*left_out([*files], read), *log.notes))
@@ -214,17 +215,26 @@ def _print_masked(
     mode: MaskMode,
     file: str,
     sources: tuple[str, ...],
+    read: ReadOptions,
     log: ReadLog,
 ) -> None:
+    from vocabtool.documents.files import kind_of
     from vocabtool.tokenization import mask, text_arrays
 
-    lines = unaligned = 0
+    lines = unaligned = last = 0
+    source = ""
     with output.open_output(file) as out:
         # On a terminal, control characters are escaped.
         shown = file == "-" and output.width() is not None
         for batch in batches:
             texts = [decode(text) for text in text_arrays.as_bytes(batch.texts)]
-            for text, missing in mask.mask(texts, words.look_up, mode):
+            is_by_lines = kind_of(batch.source, read)[0] == "lines"
+            last, source = last if batch.source == source else 0, batch.source
+            masked = mask.mask(texts, words.look_up, mode)
+            for (text, missing), number in zip(masked, batch.numbers.tolist(), strict=True):
+                if is_by_lines:  # a blank line is no document, but lines stay where they are
+                    out.write(b"\n" * (number - last - 1))
+                    last = number
                 line = encode(text.replace("\r\n", " ").replace("\n", " "))
                 out.write((printable(line).encode() if shown else line) + b"\n")
                 unaligned += missing

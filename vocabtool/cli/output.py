@@ -144,6 +144,14 @@ def progress_bar(quiet: bool) -> Iterator[Progress | None]:
         yield update
 
 
+def tell_how_read(files: Sequence[str], read: ReadOptions, folder: Path | None = None) -> None:
+    """Say how each kind of file is read. ``folder``: the output folder, which is not read."""
+    from vocabtool.documents.files import files_outside, how_read
+
+    with usage_errors():
+        tell_notes([f"reading {how_read(files_outside([*files], folder, read) or (), read)}"])
+
+
 def read_documents(
     files: Sequence[str], read: ReadOptions, log: ReadLog, size: int
 ) -> Iterator[Batch]:

@@ -257,11 +257,16 @@ def how_read(files: Iterable[str], options: ReadOptions = DEFAULTS) -> str:
             how = HOW.get(options.split or kind, how)
         suffixes = suffixes_of(file)
         is_packed = bool(suffixes) and suffixes[-1] in CODECS
-        counts["".join(suffixes[-2 if is_packed else -1 :]), how] += 1
+        ending = "".join(suffixes[-2 if is_packed else -1 :])
+        counts[STDIN if file == STDIN else ending, how] += 1
     shown = []
-    for (ending, how), count in counts.most_common():
-        kinds = f"{ending} file" if ending else "file without a suffix"
-        shown.append(f"{plural(count, kinds, kinds.replace('file', 'files'))} {how}")
+    for (ending, how), of_ending in counts.most_common():
+        if ending == STDIN:
+            shown.append(f"standard input {how}")
+            continue
+        one, several = (f"{ending} {files} ".lstrip() for files in ("file", "files"))
+        kinds = plural(of_ending, one, several) + ("" if ending else "without a suffix ")
+        shown.append(f"{kinds}{how}")
     return ", ".join(shown)
 
 
@@ -434,9 +439,7 @@ class Input:
     changed: int
 
 
-def files_outside(
-    sources: Sources, folder: Path | None, options: ReadOptions
-) -> list[str] | None:
+def files_outside(sources: Sources, folder: Path | None, options: ReadOptions) -> list[str] | None:
     """Return the files of ``sources`` in order, without those in the output ``folder``, if any.
 
     ``None``: ``sources`` are Python objects.

@@ -98,8 +98,8 @@ class ReadOptions:
     split: Split | None = option(
         None,
         "Where texts are cut into pieces. Each piece is a document.",
-        if_none="headings of .md, .rst, .html and, in folders, .txt; else lines of .txt; definitions "
-        "of .py, blank lines of other code; rows are not cut",
+        if_none="headings of .md, .rst, .html, and of .txt in folders, else lines of .txt; "
+        "definitions of .py, blank lines of other code; rows are not cut",
     )
     split_size: int | None = option(
         None,
