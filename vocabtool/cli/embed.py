@@ -84,8 +84,8 @@ def embed_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
-    .ipynb, .pdf, .docx. All except .parquet and .docx can be compressed (.gz, .zst). FILE can be
-    a folder or a quoted glob; - is standard input.
+    .ipynb, .pdf, .docx, and .txt in a folder. All except .parquet and .docx can be compressed
+    (.gz, .zst). FILE can be a folder or a quoted glob; - is standard input.
     """
     import pyarrow as pa
 

@@ -104,10 +104,10 @@ def index_command(
 
     A FILE has one document per line, or per row (.jsonl, .json, .csv, .tsv, .parquet, .arrow,
     .tfrecord). FILEs of other formats are cut into pieces: .md, .rst, .html, .py and other code,
-    .ipynb, .pdf, .docx. All except .parquet and .docx can be compressed (.gz, .zst).
-    FILE can be a folder, a quoted glob, or - for standard input. It can be the output folder of
-    embed; its vectors are then used. DIR stores the names of FILE... and the options, so that
-    update can read the files again.
+    .ipynb, .pdf, .docx, and .txt in a folder. All except .parquet and .docx can be compressed
+    (.gz, .zst). FILE can be a folder, a quoted glob, or - for standard input. It can be the output
+    folder of embed; its vectors are then used. DIR stores the names of FILE... and the options, so
+    that update can read the files again.
 
     FILE can also be the name of an index in a settings file. FILEs, DIR and other options then come
     from the settings.
