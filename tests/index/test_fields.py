@@ -156,7 +156,7 @@ def test_weights_of_1_change_no_score(
 
 
 def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Title and path count with each piece; lines are the field `text`, too."""
+    """Title and path count with each piece; headings stand only there."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("# Guide\n\nAbout.\n\n## Install\n\napt guide\n")
@@ -165,13 +165,13 @@ def test_files_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     index.load("docs", field=("title^2", "path", "text"))
     texts = {id_: each.text for id_, each in contents(index).items()}
     assert texts == {
-        "docs/guide.md#Guide": "Guide\n\nGuide\n\n# Guide\n\nAbout.",
-        "docs/guide.md#Guide > Install": "Guide\n\nGuide > Install\n\n## Install\n\napt guide",
-        "docs/notes.txt:1": "one line",
+        "docs/guide.md#Guide": "Guide\n\nGuide\n\nAbout.",
+        "docs/guide.md#Guide > Install": "Guide\n\nGuide > Install\n\napt guide",
+        "docs/notes.txt": "notes\n\none line",
     }
     index.export("out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert rows[1]["text"] == "## Install\n\napt guide"
+    assert rows[1]["text"] == "apt guide"
     again = Index.create("again", counted_letters.encode)
     again.load("out.jsonl", field=("title^2", "path", "text"), id_field="id")
     assert contents(again) == contents(index)

@@ -397,21 +397,21 @@ def test_names_are_kept_from_anywhere(tmp_path: Path, monkeypatch: pytest.Monkey
     """Ids that are places stay; files are found from another folder, and where all was moved."""
     project = tmp_path / "project"
     (project / "docs").mkdir(parents=True)
-    (project / "docs" / "a.txt").write_text("one\n")
+    (project / "docs" / "a.jsonl").write_text('"one"\n')
     monkeypatch.chdir(project)
     index = Index.create("index", noting)
     index.load(["docs"])
-    assert [*texts(index)] == ["docs/a.txt:1"]
+    assert [*texts(index)] == ["docs/a.jsonl:1"]
     monkeypatch.chdir(tmp_path)
-    (project / "docs" / "a.txt").write_text("one\ntwo\n")
+    (project / "docs" / "a.jsonl").write_text('"one"\n"two"\n')
     opened = Index.open(project / "index", noting)
     assert counts(opened.update()) == (1, 0, 1, 0)
-    assert {*texts(opened)} == {"docs/a.txt:1", "docs/a.txt:2"}
+    assert {*texts(opened)} == {"docs/a.jsonl:1", "docs/a.jsonl:2"}
     shutil.move(project, tmp_path / "moved")
-    (tmp_path / "moved" / "docs" / "b.txt").write_text("three\n")
+    (tmp_path / "moved" / "docs" / "b.jsonl").write_text('"three"\n')
     moved = Index.open(tmp_path / "moved" / "index", noting)
     assert counts(moved.update(sync=True)) == (1, 0, 2, 0)
-    assert {*texts(moved)} == {"docs/a.txt:1", "docs/a.txt:2", "docs/b.txt:1"}
+    assert {*texts(moved)} == {"docs/a.jsonl:1", "docs/a.jsonl:2", "docs/b.jsonl:1"}
     assert counts(moved.update(tmp_path / "moved" / "docs", sync=True)) == (0, 0, 3, 0)
 
 
@@ -613,13 +613,13 @@ def test_an_update_from_anywhere_changes_what_was_edited(
         (docs / "guide.md").read_text().replace("apt", "apt-get").replace("## Use\n\nrun it\n", "")
     )
     write_text(docs / "guide.md", text)
-    write_text(docs / "new.txt", "one\ntwo\n")
+    write_text(docs / "new.jsonl", '"one"\n"two"\n')
     monkeypatch.chdir("/")
     path = docs.parent / "index"
     assert counts(Index.open(path, counted_letters.encode).update(sync=True)) == (2, 1, 4, 1)
     after = contents(Index.open(path, counted_letters.encode))
     assert before.keys() - after.keys() == {"docs/guide.md#Guide > Use"}
-    assert after.keys() - before.keys() == {"docs/new.txt:1", "docs/new.txt:2"}
+    assert after.keys() - before.keys() == {"docs/new.jsonl:1", "docs/new.jsonl:2"}
     changed = [id_ for id_ in before.keys() & after.keys() if before[id_] != after[id_]]
     assert changed == ["docs/guide.md#Guide > Install"]
     again = Index.open(path, counted_letters.encode).update(sync=True)
@@ -653,19 +653,19 @@ def test_no_piece_is_longer_than_the_model_reads(docs: Path, five_words: Callabl
 
 
 def test_the_path_is_searched(docs: Path) -> None:
-    """A piece that begins with all headings of its path has no path before it; nor has a row."""
+    """The path takes the place of the headings; definitions of Python and rows have none."""
     write_text(docs / "guide.md", "Before.\n\n# Guide\n\n## Install\n\napt\n\n## 2024\n\nrun it\n")
     write_text(docs / "rows.jsonl", '{"id": 1, "path": "a", "text": "apt"}\n')
     write_text(docs / "main.c", "int a;\n")
     index = Index.create("index", counted_letters.encode)
     index.load("docs", exclude=["build/"], split_size=8)
     assert texts(index) == {
-        "docs/api.rst#API": "API\n===\n\nNothing.",
+        "docs/api.rst#API": "API\n\nNothing.",
         "docs/code.py#first": "def first(): ...",
         "docs/code.py#second": "def second(): ...",
         "docs/guide.md": "Before.",
-        "docs/guide.md#Guide > Install": "# Guide\n\n## Install\n\napt",
-        "docs/guide.md#Guide > 2024": "Guide > 2024\n\n## 2024\n\nrun it",
+        "docs/guide.md#Guide > Install": "Guide > Install\n\napt",
+        "docs/guide.md#Guide > 2024": "Guide > 2024\n\nrun it",
         "docs/main.c": "int a;",
         "docs/rows.jsonl:1": "apt",
     }
