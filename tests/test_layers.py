@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -59,8 +60,8 @@ def test_parts_and_public_names() -> None:
     """Each part once, and none that is not there; public is what the package says it exports."""
     assert sorted(ORDER) == sorted({name.partition(".")[0] for name in imports()})
     assert [name for name in vocabtool.__all__ if not hasattr(vocabtool, name)] == []
-    assert set(dir(vocabtool)) == {*vocabtool.__all__, "__version__", "open"}
-    assert "open" not in vocabtool.__all__  # or `import *` would take Python's own away
+    assert set(dir(vocabtool)) == {*vocabtool.__all__, "__version__", "eval", "list", "open"}
+    assert not {*dir(builtins)} & {*vocabtool.__all__}  # `import *` would take Python's own away
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = vocabtool.nonsense
 

@@ -9,6 +9,7 @@ False
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vocabtool.errors import (
@@ -37,10 +38,25 @@ if TYPE_CHECKING:
     from vocabtool.encoders.open_encoder import open_encoder
     from vocabtool.encoders.train import train
     from vocabtool.evaluation.calibrate import calibrate
+    from vocabtool.evaluation.evaluate import eval as eval  # noqa: A004 - as the command
     from vocabtool.formats.reader import Model
     from vocabtool.formats.registry import extract, inspect, vocabularies
     from vocabtool.formats.vocabulary_files import read, save
     from vocabtool.formats.word_vectors import WordVectors
+    from vocabtool.index.functions import (
+        compact,
+        copy,
+        delete,
+        export,
+        get,
+        index,
+        search,
+        similar,
+        stats,
+        update,
+        verify,
+    )
+    from vocabtool.index.functions import list as list  # noqa: A004 - as the command
     from vocabtool.index.index import Index
     from vocabtool.index.index import open as open  # noqa: A004 - as `vocabtool.open(path)` reads
     from vocabtool.index.load import LoadReport
@@ -54,12 +70,12 @@ if TYPE_CHECKING:
     from vocabtool.streams.stream import Stream, interleave, mix, stream
     from vocabtool.system.byte_strings import ByteStrings
     from vocabtool.tokenization.token_limit import TokenLimit
-    from vocabtool.tokenization.words import Words
+    from vocabtool.tokenization.words import Words, words
     from vocabtool.vocabulary import Place, Unknown, Vocabulary
 
 __version__ = "0.2.0"
 
-# `open` is left out, so that `import *` does not replace the built-in function.
+# `eval`, `list` and `open` are left out, so that `import *` does not replace built-in functions.
 __all__ = [
     "ByteStrings",
     "Diff",
@@ -97,9 +113,15 @@ __all__ = [
     "Words",
     "Writer",
     "calibrate",
+    "compact",
+    "copy",
+    "delete",
     "diff",
     "embed",
+    "export",
     "extract",
+    "get",
+    "index",
     "inspect",
     "interleave",
     "mix",
@@ -107,10 +129,16 @@ __all__ = [
     "open_encoder",
     "read",
     "save",
+    "search",
+    "similar",
+    "stats",
     "stream",
     "suggest",
     "train",
+    "update",
+    "verify",
     "vocabularies",
+    "words",
 ]
 
 _HOMES = {
@@ -128,18 +156,22 @@ _HOMES = {
     **dict.fromkeys(("Stream", "interleave", "mix", "stream"), "vocabtool.streams.stream"),
     "Document": "vocabtool.documents.reading",
     **dict.fromkeys(("Index", "open"), "vocabtool.index.index"),
+    **dict.fromkeys(("compact", "copy", "delete", "export", "get"), "vocabtool.index.functions"),
+    **dict.fromkeys(("index", "list", "search", "similar"), "vocabtool.index.functions"),
+    **dict.fromkeys(("stats", "update", "verify"), "vocabtool.index.functions"),
     "LoadReport": "vocabtool.index.load",
     "Writer": "vocabtool.index.writer",
     **dict.fromkeys(("Hit", "Hits"), "vocabtool.search.hits"),
     "Settings": "vocabtool.search.settings",
     "calibrate": "vocabtool.evaluation.calibrate",
+    "eval": "vocabtool.evaluation.evaluate",
     "ByteStrings": "vocabtool.system.byte_strings",
     "OovCounter": "vocabtool.oov.counter",
     "OovReport": "vocabtool.oov.report",
     "oov": "vocabtool.oov.corpus",
     "suggest": "vocabtool.oov.suggest",
     "TokenLimit": "vocabtool.tokenization.token_limit",
-    "Words": "vocabtool.tokenization.words",
+    **dict.fromkeys(("Words", "words"), "vocabtool.tokenization.words"),
     **dict.fromkeys(("Place", "Unknown", "Vocabulary"), "vocabtool.vocabulary"),
 }
 
@@ -166,5 +198,5 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-def __dir__() -> list[str]:
-    return [*__all__, "__version__", "open"]
+def __dir__() -> Iterable[str]:
+    return [*__all__, "__version__", "eval", "list", "open"]

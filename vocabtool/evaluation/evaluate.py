@@ -362,9 +362,9 @@ class Evaluation:
 
 
 def evaluate(
-    index: Index,
-    queries: Mapping[str, str],
-    qrels: Qrels,
+    index: Index | str | Path,
+    queries: Mapping[str, str] | str | Path,
+    qrels: Qrels | str | Path,
     *,
     vectors: NDArray[Any] | None = None,
     seed: int = 0,
@@ -373,13 +373,20 @@ def evaluate(
 ) -> Evaluation:
     """Search for every judged query with every fusion method; return the scores.
 
-    - ``queries``: the text of each query by id.
+    - ``index``: an index, or its path or address.
+    - ``queries``: the text of each query by id. ``qrels``: judgements by ids of query and document.
+      Both may also be files.
     - ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
     - ``seed``: seed of the bootstrap for confidence intervals.
     - ``settings``: options of :meth:`Index.search_many` for every search.
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """
+    from vocabtool.index.index import Index
+
+    index = index if isinstance(index, Index) else Index.open(index)
+    queries = read_queries(queries) if isinstance(queries, str | Path) else queries
+    qrels = read_qrels(qrels) if isinstance(qrels, str | Path) else qrels
     chosen = with_judgements(queries, qrels)
     given = chosen.vectors(index, vectors)
     fusions = FUSIONS if given is not None else KEYWORDS
@@ -418,6 +425,9 @@ def evaluate(
             apart = differences.get(fusion, {})
             rows.append(FusionScore(fusion, split, len(measures), means, apart))
     return Evaluation(tuple(rows), len(unknown), int(unknown.sum()), seed, tuple(chosen.notes))
+
+
+eval: Final = evaluate  # noqa: A001 - the name of the command
 
 
 def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from vocabtool.reports.report import (
     short,
 )
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import USED, Place, Vocabulary, encode, is_utf8, printable
+from vocabtool.vocabulary import USED, Place, Vocabulary, decode, encode, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.words import Word, Words
@@ -277,15 +277,16 @@ def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
     lookup = words.look_up(texts)
     ids = [None if number < 0 else number for number in lookup.ids.tolist()]
     numbers = [None] * len(ids) if lookup.pieces is None else lookup.pieces.tolist()
-    distinct = map(Word, as_bytes(lookup.distinct), ids, lookup.known.tolist(), numbers)
+    names = map(decode, as_bytes(lookup.distinct))
+    distinct = map(Word, names, ids, lookup.known.tolist(), numbers)
     pieces = [lookup.spelled.of_word(at) if lookup.spelled else [] for at in range(len(ids))]
     return lookup.rows(list(zip(distinct, pieces, strict=True)))
 
 
 def _word_data(word: Word, pieces: list[tuple[bytes, bool]]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"word": as_text(word.word)}
-    if not is_utf8(word.word):
-        shown["base64"] = b64encode(word.word).decode()
+    shown: dict[str, Any] = {"word": as_text(word.word_bytes)}
+    if not is_utf8(word.word_bytes):
+        shown["base64"] = b64encode(word.word_bytes).decode()
     shown |= {"id": word.id, "known": word.known}
     if pieces:
         shown["pieces"] = [as_text(piece) for piece, _ in pieces]
@@ -297,10 +298,10 @@ def _cells(word: Word, pieces: list[tuple[bytes, bool]]) -> list[str]:
     verdict = "known" if word.known else UNKNOWN
     if word.known and word.pieces is not None and word.pieces > 1:
         verdict = f"split in {word.pieces}"
-    row = [_quote(word.word), "" if word.id is None else str(word.id), verdict]
+    row = [_quote(word.word_bytes), "" if word.id is None else str(word.id), verdict]
     if word.pieces is None:
         return row
-    shown = pieces or [(word.word, word.known)]
+    shown = pieces or [(word.word_bytes, word.known)]
     quoted = [_quote(piece) if known else f"{_quote(piece)}({UNKNOWN})" for piece, known in shown]
     return [*row, " ".join(quoted)]
 

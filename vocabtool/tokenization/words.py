@@ -48,10 +48,15 @@ class Word(NamedTuple):
     - ``pieces``: The number of subword pieces; ``None`` for models of whole words.
     """
 
-    word: bytes
+    word: str
     id: int | None
     known: bool
     pieces: int | None
+
+    @property
+    def word_bytes(self) -> bytes:
+        """The word as the model looks it up."""
+        return encode(self.word)
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,19 @@ def words_of(given: GivenWords, rule: str | None = None) -> Words:
     if not isinstance(given, Vocabulary):
         given = Vocabulary("words", "list", ByteStrings.of(map(encode, given)))
     return Words.of(given, rule=rule or PLAIN_RULE)
+
+
+@check_arguments
+def words(
+    model: Words | Vocabulary | str | Path, text: str, *, rule: str | None = None
+) -> list[Word]:
+    """Return the words that a model makes of a text, in order, as the command ``words`` does.
+
+    - ``model``: a model, ``MODEL#NAME`` for one of its vocabularies, or its words.
+    - ``rule``: as in :meth:`Words.of`.
+    """
+    (rows,) = words_of(model, rule).split([text]).to_pylist()
+    return [Word(decode(row["word"]), row["id"], row["known"], row["pieces"]) for row in rows]
 
 
 def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
