@@ -65,6 +65,24 @@ def test_types_of_strings(tmp_path: Path, kind: pa.DataType, name: str) -> None:
         texts_of(batches(file, field="body"))
 
 
+@pytest.mark.parametrize("kind", [*KINDS, pa.large_binary(), pa.binary_view()], ids=str)
+def test_only_some_row_groups_have_long_texts(tmp_path: Path, kind: pa.DataType) -> None:
+    values = ["a" * 100_000, "b", "c"]
+    column = pa.array(values).cast(pa.binary() if "binary" in str(kind) else pa.string())
+    column = column.dictionary_encode().cast(kind) if "dict" in str(kind) else column.cast(kind)
+    table = pa.table({"text": values, "value": column})
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1)
+    stored = [d.fields["value"] for d in documents(tmp_path / "x.parquet")]
+    assert stored == column.to_pylist()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "table"])
+def test_of_fields_of_one_name_the_last_counts(name: str, tmp_path: Path) -> None:
+    table = pa.table([["x", "y"], [1, 2], [3, 4]], ["text", "n", "n"])
+    source = table if name == "table" else write(tmp_path / name, table)
+    assert [d.fields for d in documents(source)] == [{"n": 3}, {"n": 4}]
+
+
 def test_strings_that_are_not_utf8(tmp_path: Path) -> None:
     """Bytes stay bytes; but a column whose name is no text is an error of the file."""
     column = pa.array([b"\xff\xfe", b"a"]).view(pa.string())

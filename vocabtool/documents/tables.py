@@ -130,9 +130,11 @@ class Columns:
         if request.whole:
             fields = [{} for _ in range(part.num_rows)]
             hidden = request.options.hidden_fields(self.names[self.texts[0]])
-            for key, name in self.names.items():
+            # Names of a table may be repeated; then the last column counts.
+            for key, column in zip(part.schema.names, part.columns, strict=True):
+                name = self.names[key]
                 if name not in hidden:
-                    values = _values(part.column(key))
+                    values = _values(column)
                     for of_row, value in zip(fields, values, strict=True):
                         of_row[name] = value
         batch = Batch(
@@ -205,8 +207,15 @@ def without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def decode(column: pa.Array) -> pa.Array:
-    """Return a column with a value for each row, not a code of a dictionary."""
-    return column.dictionary_decode() if pt.is_dictionary(column.type) else column
+    """Return a column with a value for each row, not a code of a dictionary.
+
+    Texts have the type ``string``, and bytes ``binary``, in whatever layout they are stored.
+    """
+    if pt.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if is_strings(column.type):
+        return column.cast(pa.string())
+    return column.cast(pa.binary()) if is_long(column.type) else column
 
 
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
@@ -314,7 +323,7 @@ def row_groups(
     of few bytes that unpack to many.
     """
     schema = table.schema_arrow  # made at each access
-    long = [name for name in wanted if is_long(schema.field(name).type)]
+    long = [field.name for field in schema if field.name in wanted and is_long(field.type)]
     coded = parquet.ParquetFile(
         file, metadata=table.metadata, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long
     )
@@ -395,8 +404,8 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
             return
         file.seek(0)
         schema = pa.ipc.open_file(file).schema
-        wanted = Columns.of_table(schema, request.options).read(request)
-        places = sorted(schema.names.index(name) for name in wanted)
+        wanted = {*Columns.of_table(schema, request.options).read(request)}
+        places = [place for place, name in enumerate(schema.names) if name in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=places)
         table = pa.ipc.open_file(file, options=options)
         skipped, first = _skip(_counts_of_batches(file.name), request)
