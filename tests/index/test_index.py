@@ -78,6 +78,12 @@ def test_wrong_arguments_make_no_index(
     assert not (tmp_path / "index").exists()
 
 
+def test_options_of_an_index_may_be_numbers_of_numpy(tmp_path: Path) -> None:
+    recall: Any = np.float32(0.5)
+    Index.create(tmp_path / "index", dim=4, recall=recall)
+    assert Index.open(tmp_path / "index").configuration.recall == 0.5
+
+
 def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     """What is there already stays; what a killed command began is taken over."""
     (tmp_path / "notes.txt").write_text("mine")

@@ -535,6 +535,18 @@ def test_of_an_id_in_two_files_the_last_counts(tmp_path: Path) -> None:
         assert texts(index)["X"] == "two"
 
 
+def test_documents_of_several_files_count_until_the_next_commit(tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", counted_letters.encode)
+    read: list[dict[str, Any]] = [{"id_field": "id"}, {}]
+    for number, options in enumerate(read):
+        file = write(tmp_path / f"{number}.jsonl", {"a": "old"})
+        index.load(file, **options)
+        write(file, {"a": "new"})
+    before = index.stats().commit
+    index.update(commit_rows=2)
+    assert index.stats().commit == before + 2
+
+
 def test_a_load_does_not_go_on_where_an_update_stopped(tmp_path: Path) -> None:
     """An update reads files in another order: the load reads all."""
     one = write(tmp_path / "1.jsonl", rows(2000, end=LONG))

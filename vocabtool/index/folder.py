@@ -141,6 +141,7 @@ class IndexOptions:
         check_options(self)
         if not 0 < self.recall <= 1:
             raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
+        object.__setattr__(self, "recall", float(self.recall))  # a number of NumPy is not stored
 
 
 @dataclass(frozen=True, kw_only=True)

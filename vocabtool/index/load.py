@@ -231,6 +231,7 @@ class Loader:
         self._measure: CountTokens | None = None
         self._start = 0
         self._counts = Counter(read=0)  # by fields of LoadReport
+        self._committed = 0  # documents read at the last commit
         self._alone = False
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
@@ -249,7 +250,7 @@ class Loader:
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
             self._start = last.documents if request.options is not None else 0
-            self._counts["read"] = self._start
+            self._counts["read"] = self._committed = self._start
         elif last is not None and not last.finished and request.sources is not None:
             raise FolderNotEmpty(self._name, (HALF_DONE,))
         writer.transaction.register_sources(self._sources)
@@ -318,14 +319,14 @@ class Loader:
         if given is not None:
             read = Stream.from_generator(partial(self._with_vectors, part, given, read))
         prepared = read.map(partial(self._prepare, part))
-        committed, estimated = counts["read"], 0
+        estimated = 0
         with closed_after(prepared.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, part)
                 estimated += batch.estimated
-                if counts["read"] - committed >= self._request.commit_rows:
+                if counts["read"] - self._committed >= self._request.commit_rows:
                     self._writer.commit(self._load(finished=False), codes=False)
-                    committed = counts["read"]
+                    self._committed = counts["read"]
                 if self._progress is not None:
                     now = self._log.bytes if shards is None else counts["read"]
                     share = (now - done) / size if size else 0.0
