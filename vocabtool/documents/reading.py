@@ -100,7 +100,8 @@ def batches(
 
     ``sources``: one of these, or a list of several:
 
-    - a path, a folder, a glob (also ``**``), or ``-`` for standard input
+    - a path, a folder, a glob (also ``**``), or ``-`` for standard input. A ``.txt`` in a folder is
+      text, cut into pieces; one that is named has a document on each line.
     - a table: an Arrow table or reader, a data frame of pandas or Polars (also lazy), a relation
       of DuckDB, or any other object with ``__arrow_c_stream__``
     - an iterable, which may be infinite, or a sequence
