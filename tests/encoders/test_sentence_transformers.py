@@ -17,6 +17,7 @@ from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, Vocabtool
 pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is missing")
 
 from tests.builders.tiny_sentence_transformer import build
+from tests.cli.running import errors, output
 from tests.encoder_cases import put_in_hub_cache
 from vocabtool import Words, open_encoder
 
@@ -56,6 +57,25 @@ def test_device(sound: Path) -> None:
     for wrong in ("xpu:7", "gpu", "meta"):
         with pytest.raises(UnsupportedFormat, match=rf"device '{wrong}': .* but on cpu"):
             open_encoder(sound, device=wrong)
+
+
+def test_device_of_commands(sound: Path, tmp_path: Path) -> None:
+    """An index does not record the device; each command that encodes takes one."""
+    file, index = tmp_path / "texts.txt", tmp_path / "index"
+    file.write_text("I love to use Xapian\n")
+    output("index", file, "--model", sound, "-o", index, "--device", "cpu", "--quiet")
+    kept = [path.read_bytes() for path in index.rglob("*.json")]
+    assert kept
+    assert not any(b"device" in content for content in kept)
+    assert "texts.txt:1" in output("search", index, "love", "--device", "cpu")
+    other = tmp_path / "more.txt"
+    other.write_text("use\n")
+    device = ("--device", "cuda:77")
+    for message in (
+        errors("search", index, "love", *device),
+        errors("index", other, "-o", index, *device),
+    ):
+        assert "device 'cuda:77': PyTorch does not" in message
 
 
 def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
