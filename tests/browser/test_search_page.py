@@ -182,9 +182,10 @@ def test_typing_answers(tab: Tab) -> None:
     tab.open()
     assert "Type to search 5 documents." in tab.page.inner_text("#status")
     for side, first in (("first", ()), ("second", ("none",))):
-        options = tab.page.locator(f"#{side} option").all_inner_texts()
+        options = tab.page.locator(f"#{side} option").all_text_contents()
         assert options == [*first, *FUSIONS]
     assert tab.page.evaluate(FOCUS) == "query"
+    assert tab.page.locator("details[open]").count() == 0
     tab.check()
     tab.page.keyboard.type("find Xapian", delay=5)
     tab.shows("xapian", "zope", "hx200", "garden", "paper")
@@ -228,9 +229,11 @@ def test_words_have_colours_and_reasons(tab: Tab) -> None:
     )
     signs = [sign for _, sign in looks]
     assert len(set(signs)) == len(signs) == 5
-    colours = [colour for colour, _ in looks]
-    assert colours[2] == colours[4]  # both unknown to the model
-    assert len({*colours}) == 3  # with those of known words and of others
+    assert len({colour for colour, _ in looks}) == 4  # known, unknown, in no document, others
+    assert tab.page.locator(".absent").evaluate_all("all => all.map((e) => e.className)") == [
+        "word absent",  # one mark, whatever the model knows
+        "absent",  # in the legend
+    ]
     inside = (
         "e => e.firstElementChild.getBoundingClientRect().left - e.getBoundingClientRect().left"
     )
@@ -272,6 +275,7 @@ def test_side_by_side(tab: Tab) -> None:
     title = tab.page.get_attribute("#first-1 .bar", "title") or ""
     assert float(re.findall(r"\d\.\d+", title)[0]) == pytest.approx(full[0], rel=0.01)
     tab.check()
+    tab.page.click("#settings summary")
     tab.page.select_option("#second select", "")
     tab.page.wait_for_selector(".beside", state="detached")
     assert query_of(tab.page) == {"index": ["help desk"], "q": ["find Xapian"], "k": ["3"]}
@@ -309,6 +313,7 @@ def test_a_link_restores_everything(tab: Tab) -> None:
     tab.page.select_option("#index", "small")
     tab.page.select_option("#index", "help desk")
     tab.page.fill("#query", "printer & paper")
+    tab.page.click("#settings summary")
     tab.page.select_option("#first select", "convex")
     tab.page.select_option("#second select", "keyword")
     tab.page.fill("#k", "7")
@@ -337,6 +342,7 @@ def test_a_link_restores_everything(tab: Tab) -> None:
 def test_back_and_forward(tab: Tab) -> None:
     """Changes are steps of the history, letters are not."""
     tab.open("?q=printer")
+    tab.page.click("#settings summary")
     tab.page.select_option("#first select", "dense")
     tab.page.wait_for_url("**fusion=dense*")
     tab.page.go_back()
@@ -366,21 +372,97 @@ def test_filters(tab: Tab) -> None:
 
 
 def test_the_whole_text(tab: Tab, tmp_path: Path, model: Path) -> None:
-    """A long text is cut; a button shows all of it, with its highlights, and another one less."""
+    """A long text is cut to some lines; a button shows all of it, with highlights, or less."""
     text = f"{'water ' * 200}Xapian {'paper ' * 200}Zope"
     with Index.create(tmp_path / "long", str(model), rule="lower", weights="none") as index:
         fill(index, {"long": text, "short": "Xapian"})
     with serving({"long": tmp_path / "long"}) as client:
         tab.open("?q=Xapian+Zope", str(client.base_url))
-        shown = tab.page.locator("article:has(bdi:text-is('long')) .lines")
-        assert len(shown.inner_text()) < 650
-        assert tab.page.locator("article > button").count() == 1
-        tab.page.click("text=Show the whole text")
+        shown = tab.page.locator("article:has(h3 a:text-is('long')) .lines")
+        assert len(shown.inner_text()) < 350
+        more = tab.page.get_by_role("button", name="more")
+        assert more.count() == 1
+        more.click()
         assert shown.inner_text() == text
         assert shown.locator("mark").all_inner_texts() == ["Xapian", "Zope"]
         tab.check()
-        tab.page.click("text=Show less")
-        assert len(shown.inner_text()) < 650
+        tab.page.get_by_role("button", name="less").click()
+        assert len(shown.inner_text()) < 350
+
+
+RST: Final = r"""Printers \s
+------------
+
+``HX200``\s of the office
+^^^^^^^^^^^^^^^^^^^^^^^^^
+
+.. _hx200:
+
+.. note:: Takes :class:`~office.Paper`, see :ref:`the garden <garden>` and `water <http://x/>`_.
+   It **must** be *dry*: ``find(**all)``, a*b*c.
+
+::
+
+   wait(*paper, **water)
+"""
+RST_READ: Final = """note: Takes Paper, see the garden and water.
+   It must be dry: find(**all), a*b*c.
+
+::
+
+   wait(*paper, **water)"""
+MARKDOWN: Final = """# Printers
+
+**Find** [the paper](paper.md), `it's *here*`: <img src=x onerror="document.title='run'">
+
+```python
+print("__water__")
+```"""
+MARKDOWN_READ: Final = """Find the paper, it's *here*: <img src=x onerror="document.title='run'">
+
+print("__water__")"""
+
+
+@pytest.mark.parametrize(
+    "tab", [{}, {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}], indirect=True
+)
+def test_hits_are_short_and_open_documents(tab: Tab, tmp_path: Path, model: Path) -> None:
+    """A hit has eight lines, no markup, its headings once, and a link to the whole document."""
+    path = "Printers s > HX200s of the office"
+    texts = {f"d.rst#{path}": (RST, path), "d.md#Printers": (MARKDOWN, "Printers")}
+    texts |= {f"{n}.rst#{path}": (f"{RST}\n{'paper ' * 300}", path) for n in range(8)}
+    documents = [Document(id_, text, {"path": at}) for id_, (text, at) in texts.items()]
+    index = Index.create(tmp_path / "docs", str(model), rule="lower", weights="none")
+    with index, index.writer() as writer:
+        writer.add(documents)
+    with serving({"docs": tmp_path / "docs"}) as client:
+        tab.open("?q=paper+printers", str(client.base_url))
+        boxes = tab.page.locator("article").evaluate_all(
+            "all => all.map((e) => [e.getBoundingClientRect().top, e.offsetHeight])"
+        )
+        assert len(boxes) == 10
+        assert boxes[0][0] < 400
+        assert max(height for _, height in boxes) <= 8 * 24 + 24  # lines and padding
+        for file, read, title in (("d.rst", RST_READ, path), ("d.md", MARKDOWN_READ, "Printers")):
+            link = tab.page.get_by_role("link", name=file, exact=True)
+            hit = tab.page.locator("article").filter(has=link)
+            assert hit.locator("h3 bdi").inner_text() == title
+            shown = " ".join(hit.locator(".lines").inner_text().split()).removesuffix(" …")
+            assert shown and " ".join(read.split()).startswith(shown)
+            place = hit.get_attribute("id")
+            hit.focus()
+            tab.page.keyboard.press("Enter")
+            expect(tab.page.locator("#document-text")).to_have_text(read)
+            assert tab.page.evaluate(FOCUS) == "document-title"
+            assert tab.page.inner_text("#document-title") == f"{file}#{title}"
+            tab.check()
+            tab.page.keyboard.press("Escape")
+            tab.until(f"{FOCUS} === '{place}'")
+        assert tab.page.locator("img").count() == 0
+        assert tab.page.title().startswith("paper printers")
+        tab.open("?document=gone", str(client.base_url))
+        expect(tab.page.locator("#document-text")).to_contain_text("gone")
+        tab.check(("404",))
 
 
 def test_more_hits(tab: Tab, tmp_path: Path, model: Path) -> None:
@@ -423,6 +505,7 @@ def test_what_cannot_be_is_told(tab: Tab) -> None:
     values = "[index, k, ...document.querySelectorAll('select[name]')].map((e) => e.value)"
     assert tab.page.evaluate(values) == ["help desk", "1000", "coverage", ""]
     tab.check()
+    tab.page.click("#settings summary")
     for given, taken in (("0", "1"), ("5000", "1000"), ("7", "7")):
         tab.page.fill("#k", given)
         tab.page.press("#k", "Tab")
@@ -474,6 +557,7 @@ def split(command: str) -> list[str]:
 def test_keyboard_only(tab: Tab) -> None:
     """/ goes to the box, arrows through the hits and between lists, Escape back."""
     tab.open("?q=printer&beside=keyword")
+    tab.page.click("#settings summary")
     press = tab.page.keyboard.press
     tab.page.evaluate("document.activeElement.blur()")
     press("/")
@@ -540,7 +624,7 @@ def test_a_key_is_asked_for(tab: Tab) -> None:
     tab.page.goto(f"{tab.server}/?q=printer")
     tab.page.wait_for_selector("#key:focus")
     assert tab.page.input_value("#k") == "10"  # the form is filled without the server
-    assert "as the index" in tab.page.inner_text("#first")
+    assert "as the index" in (tab.page.text_content("#first") or "")
     tab.check(("401",))
     for key in ("wrong", "secret"):
         tab.page.fill("#key", key)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # How the page of the server marks a word of a query.
 Mark = Literal["known", "unknown", "absent", "code", "stop"]
 
-PAGE_TEXT: Final = 600  # characters of a document on this page
+PAGE_TEXT: Final = 320  # characters of a document on this page: three lines
 WIDTH: Final = 160  # characters shown of a text
 LEAD: Final = 40  # of these, characters before the first word of the query
 ROUNDING: Final = 1e-9

@@ -23,6 +23,7 @@ export function element(name, attributes = {}, ...children) {
 
 /**
  * A text that is cut at code points, as Python counts them; JavaScript counts UTF-16 units.
+ * Characters that are not to be shown are U+0000.
  */
 export class CodePoints {
   constructor(text) {
@@ -32,7 +33,8 @@ export class CodePoints {
   }
 
   slice(start, end) {
-    return this.points ? this.points.slice(start, end).join("") : this.text.slice(start, end);
+    const part = this.points ? this.points.slice(start, end).join("") : this.text.slice(start, end);
+    return part.replaceAll("\0", "");
   }
 }
 

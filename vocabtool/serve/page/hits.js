@@ -1,8 +1,7 @@
 /** Hits of one search, or of two side by side, with what moved. */
 
 import { CodePoints, element, marked, plural, sentence } from "./dom.js";
-
-const WHOLE = "Show the whole text";
+import { asPlain } from "./plain.js";
 
 /**
  * @typedef {object} Side A search and its answer.
@@ -15,7 +14,7 @@ const WHOLE = "Show the whole text";
  * Return one list of hits, or two.
  *
  * @param {Side[]} sides
- * @param {(query: string) => string} linkTo the address of another query
+ * @param {(changed: object) => string} linkTo the address of a state that differs
  */
 export function hitLists(sides, linkTo) {
   const hits = sides.flatMap(({ answer }) => answer.hits);
@@ -35,12 +34,12 @@ export function hitLists(sides, linkTo) {
  * @param {Side} side
  * @param {Side | null} other
  * @param {number} longest the score of a full bar
- * @param {(query: string) => string} linkTo
+ * @param {(changed: object) => string} linkTo
  */
 function list(side, other, longest, linkTo) {
   const { hits, query, notes, suggestions } = side.answer;
   const items = hits.map((hit, at) =>
-    element("li", {}, article(side, hit, at + 1, longest, other && move(hit, at + 1, other))));
+    element("li", {}, article(side, hit, at + 1, longest, other && move(hit, at + 1, other), linkTo)));
   return [
     ...remarks(query, other !== null),
     hits.length ? element("ol", { class: "hits" }, ...items) : element("h3", {}, "Nothing found"),
@@ -72,7 +71,7 @@ function remarks({ remarks: told, weight }, isBeside) {
  *
  * @param {{word: string, spellings: string[]}} suggestion
  * @param {{text: string, words: {surface: string, start: number, end: number}[]}} query
- * @param {(query: string) => string} linkTo
+ * @param {(changed: object) => string} linkTo
  */
 function spellings(suggestion, query, linkTo) {
   const text = new CodePoints(query.text);
@@ -81,7 +80,7 @@ function spellings(suggestion, query, linkTo) {
     const respelled = place
       ? text.slice(0, place.start) + each + text.slice(place.end)
       : query.text.replace(suggestion.word, () => each);
-    const link = element("a", { href: linkTo(respelled), "data-search": true }, each);
+    const link = element("a", { href: linkTo({ query: respelled }), "data-search": true }, each);
     return at ? [", ", link] : [link];
   });
   return element("p", {}, `For “${suggestion.word}”, did you mean `, ...links, "?");
@@ -105,46 +104,81 @@ function move(hit, rank, other) {
  * @param {Side} side @param {any} hit @param {number} rank
  * @param {number} longest the score of a full bar
  * @param {ReturnType<typeof move> | null} moved
+ * @param {(changed: object) => string} linkTo
  */
-function article(side, hit, rank, longest, moved) {
-  const why = hit.explanation;
+function article(side, hit, rank, longest, moved, linkTo) {
+  const { title } = hit.explanation;
   const id = `${side.id}-${rank}`;
   const across = side.id === "first" ? "second" : "first";
-  const link = moved?.there ? { href: `#${across}-${moved.there}` } : {};
+  const there = moved?.there ? { href: `#${across}-${moved.there}` } : {};
   const looks = { tabindex: 0, "aria-labelledby": `${id}-title`, class: moved?.kind };
-  return element("article", { id, ...looks },
-    element("h3", { id: `${id}-title` }, `${rank}. `, element("bdi", {}, why.title)),
-    moved && element("p", { class: "move" }, element("a", link, moved.told)),
-    ...textOf(hit),
-    fieldsOf(hit),
+  const open = (text) =>
+    element("a", { href: linkTo({ document: hit.id }), "data-open": true }, text);
+  const isNamed = title === hit.id;
+  const [text, show] = textOf(hit);
+  const more = element("button", { type: "button", class: "small", "aria-expanded": "false" }, "more");
+  const made = element("article", { id, ...looks },
+    element("h3", { id: `${id}-title` }, `${rank}. `, element("bdi", {}, isNamed ? open(title) : title)),
+    moved && element("p", { class: "move" }, element("a", there, moved.told)),
+    text,
+    element("div", { class: "about" },
+      element("dl", {}, ...facts([
+        ...(isNamed ? [] : [["source", open(sourceOf(hit))]]),
+        ...hit.explanation.other_fields.map((name) => [name, hit.fields[name]]),
+      ].filter(([, value]) => value !== title))),
+      more),
     bar(hit, side.answer.query.fusion, longest));
+  more.addEventListener("click", () => {
+    const isWhole = made.classList.toggle("whole");
+    more.setAttribute("aria-expanded", String(isWhole));
+    more.textContent = isWhole ? "less" : "more";
+    show(isWhole);
+  });
+  return made;
 }
 
-/** Return the part of a text that was found, and a button for the whole, which the answer has. */
-function textOf({ text, explanation: { highlights, extract } }) {
-  const points = new CodePoints(text);
+/** Return the id without the headings, which are the title. */
+const sourceOf = ({ id, fields }) => (fields.path ? id.replace(`#${fields.path}`, "") : id);
+
+/**
+ * Hide the buttons "more" of hits that show everything already.
+ *
+ * @param {HTMLElement} box with hits
+ */
+export function hideIdleButtons(box) {
+  for (const hit of box.querySelectorAll("article:not(.whole)")) {
+    const isCut = [...hit.querySelectorAll("h3, .lines, dl, .told")].some((part) =>
+      part.scrollHeight > part.clientHeight + 1 || part.scrollWidth > part.clientWidth + 1);
+    hit.querySelector("button").hidden = !isCut && !hit.querySelector(".lines[data-cut]");
+  }
+}
+
+/** Return the paragraph of a text, and a function that shows the part that was found, or all. */
+function textOf({ id, text, fields, explanation: { highlights, extract } }) {
+  const points = new CodePoints(asPlain(text, id, fields.path));
   const spans = highlights.map(([start, end]) => ({ start, end }));
-  const box = element("p", { class: "lines", dir: "auto" });
-  const show = ([start, end]) => {
-    const shown = marked(points, spans, (part) => element("mark", {}, part), [start, end]);
-    box.replaceChildren(start > 0 ? "… " : "", shown, end < points.length ? " …" : "");
+  const isCut = extract[0] > 0 || extract[1] < points.length;
+  const box = element("p", { class: "lines", dir: "auto", "data-cut": isCut });
+  const show = (isWhole) => {
+    const part = isWhole ? [0, points.length] : extract;
+    const shown = marked(points, spans, (word) => element("mark", {}, word), part);
+    box.replaceChildren(part[0] > 0 ? "… " : "", shown, part[1] < points.length ? " …" : "");
   };
-  show(extract);
-  if (extract[0] === 0 && extract[1] === points.length) return [box];
-  const toggle = ({ currentTarget: button }) => {
-    const isCut = button.textContent === WHOLE;
-    show(isCut ? [0, points.length] : extract);
-    button.textContent = isCut ? "Show less" : WHOLE;
-  };
-  return [box, element("button", { type: "button", class: "small", click: toggle }, WHOLE)];
+  show(false);
+  return [box, show];
 }
 
-function fieldsOf({ id, fields, explanation: { title, other_fields: names } }) {
-  const pairs = [["id", id], ...names.map((name) => [name, fields[name]])];
-  const shown = pairs.filter(([, value]) => value !== null && value !== "" && value !== title);
-  return shown.length ? element("dl", {}, ...shown.flatMap(([name, value]) =>
-    [element("dt", {}, name), element("dd", {}, element("bdi", {}, asText(value)))])) : null;
-}
+/** Return what the page shows of a document: its fields, and its text. */
+export const documentParts = ({ id, text, fields }) => ({
+  about: facts(Object.entries(fields).filter(([, value]) => !id.endsWith(`#${value}`))),
+  text: new CodePoints(asPlain(text, id, fields.path)).slice().replace(/\n{3,}/g, "\n\n").trim(),
+});
+
+/** @param {[string, unknown][]} pairs Names and values, or links. */
+const facts = (pairs) =>
+  pairs.filter(([, value]) => value !== null && value !== "").flatMap(([name, value]) =>
+    [element("dt", {}, name), element("dd", {},
+      value instanceof Node ? value : element("bdi", {}, asText(value)))]);
 
 const asText = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
 
@@ -183,7 +217,8 @@ function bar(hit, fusion, longest) {
 const rankOf = (rank) => (rank ? `rank ${rank.toLocaleString("en")}` : "beyond the candidates");
 
 const leg = (name, { part }, told) =>
-  element("span", { class: `leg ${name}` }, `${name} ${(part ?? 0).toFixed(3)}: ${told}`);
+  element("span", { class: `leg ${name}` }, `${name} ${(part ?? 0).toFixed(3)}`,
+    element("span", { class: "told" }, `: ${told}`));
 
 /** @param {Side[]} sides */
 export const counted = (sides) =>

@@ -7,7 +7,7 @@ import { Api, hasKey, keepKey, Latest, Problem } from "./api.js";
 import { enableWeights, fill, nameOf, prepare, read, showConditionProblem } from "./controls.js";
 import { snippets } from "./copy.js";
 import { byId, debounced, element, plural, sentence } from "./dom.js";
-import { counted, hitLists } from "./hits.js";
+import { counted, documentParts, hideIdleButtons, hitLists } from "./hits.js";
 import { Cutter, showReport, VocabularyList } from "./model.js";
 import { condition, fromAddress, searchRequest, toAddress } from "./state.js";
 import { explainedWords, showWords } from "./words.js";
@@ -21,8 +21,11 @@ const KINDS = {
 let state = fromAddress(location.search);
 /** @type {any[]} What the server says of each index. */
 let infos = [];
+/** @type {string | null} The hit whose document is open. */
+let opened = null;
 const api = new Api(showAway, askForKey);
 const searches = new Latest();
+const documents = new Latest();
 const cutter = new Cutter(api);
 const vocabulary = new VocabularyList(api);
 
@@ -55,18 +58,20 @@ async function show() {
   const isOther = state.index !== "" && state.index !== info.name;
   const gone = isOther ? [`There is no index “${state.index}”.`] : [];
   byId("away").textContent = [...gone, ...state.wrong].join(" ");
-  byId("search-tab").hidden = state.tab !== "search";
-  byId("model-tab").hidden = state.tab !== "model";
+  byId("search-tab").hidden = state.tab !== "search" || state.document !== "";
+  byId("model-tab").hidden = state.tab !== "model" || state.document !== "";
+  byId("document-tab").hidden = state.document === "";
   for (const link of document.querySelectorAll("[data-tab]")) {
     const isHere = link.dataset.tab === state.tab;
     link.setAttribute("aria-current", isHere ? "page" : "false");
-    link.href = addressWith({ tab: link.dataset.tab });
+    link.href = addressWith({ tab: link.dataset.tab, document: "" });
   }
-  document.title = `${state.query || "Search"} – vocabtool`;
+  document.title = `${state.document || state.query || "Search"} – vocabtool`;
   showInfo(info);
   fill(state, info);
   byId("snippets").replaceChildren(...snippets(info.name, searchRequest(state, state.first)));
-  await (state.tab === "model" ? showModel(info) : search(info));
+  if (state.document) await showDocument(info);
+  else await (state.tab === "model" ? showModel(info) : search(info));
 }
 
 /** The last part of a path; other names of models stay. @param {string} model */
@@ -84,8 +89,9 @@ async function showProblems(work) {
     await work;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    if (state.tab === "model") {
-      byId("model-facts").textContent = sentence(error.message);
+    if (state.document || state.tab === "model") {
+      const place = state.document ? "document-text" : "model-facts";
+      byId(place).textContent = sentence(error.message);
       return;
     }
     const isCondition = error.position !== undefined;
@@ -130,17 +136,19 @@ async function search(info) {
 
 /** @param {import("./hits.js").Side[]} sides @param {number} milliseconds */
 function showSides(sides, milliseconds) {
-  const focused = document.activeElement?.closest("#results article")?.id;
+  const focused = opened ?? document.activeElement?.closest("#results article")?.id;
+  opened = null;
   const { query, commit } = sides[0].answer;
   showConditionProblem(null);
   showWords(byId("words"), byId("word-facts"), query.text, explainedWords(query));
-  const lists = hitLists(sides, (text) => addressWith({ query: text }));
+  const lists = hitLists(sides, addressWith);
   const { hits, total } = sides[0].answer;
   const more = sides.length === 1 && hits.length < total &&
     element("button", { type: "button", id: "more", click: () => showProblems(addHits(sides[0])) },
       "More hits");
   const told = `${counted(sides)}, ${milliseconds} ms, commit ${commit}`;
   showResults(told, [lists, ...(more ? [more] : [])]);
+  hideIdleButtons(byId("results"));
   enableWeights(sides);
   if (focused) byId(focused)?.focus();
 }
@@ -178,6 +186,23 @@ async function refreshInfo(name) {
   const info = await api.get(`v1/indexes/${encodeURIComponent(name)}`);
   infos = infos.map((each) => (each.name === name ? info : each));
   return infoNow();
+}
+
+/** Show the whole document whose id is in the address. @param {any} info */
+async function showDocument(info) {
+  const { document: id } = state;
+  const { title, about, text } = Object.fromEntries(
+    ["title", "about", "text"].map((name) => [name, byId(`document-${name}`)]));
+  byId("back").href = addressWith({ document: "" });
+  title.replaceChildren(element("bdi", {}, id));
+  for (const box of [about, text]) box.replaceChildren();
+  title.focus();
+  const path = `v1/indexes/${encodeURIComponent(info.name)}/documents/${encodeURIComponent(id)}`;
+  const found = await documents.run((signal) => api.get(path, signal));
+  if (!found) return;
+  const parts = documentParts(found);
+  about.replaceChildren(...parts.about);
+  text.replaceChildren(parts.text);
 }
 
 async function showModel(info) {
@@ -223,7 +248,7 @@ function useKey(event) {
 }
 
 /**
- * Keys: / goes to the search box, arrows go through the hits, Escape goes back.
+ * Keys: / goes to the search box, arrows go through the hits, Enter opens one, Escape goes back.
  *
  * @param {KeyboardEvent} event
  */
@@ -232,7 +257,9 @@ function onKey(event) {
   const isTyping = here.matches("input, select, textarea");
   const hit = here.closest("#results article");
   const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
-  if (event.key === "/" && isPlain && !isTyping) byId("query").focus();
+  if (event.key === "Escape" && state.document) byId("back").click();
+  else if (event.key === "/" && isPlain && !isTyping) byId("query").focus();
+  else if (event.key === "Enter" && here === hit) hit.querySelector("a[data-open]").click();
   else if (event.key === "Escape" && here !== byId("query")) byId("query").focus();
   else if (event.key === "ArrowDown" && here === byId("query")) focusHit("first", 1);
   else if (hit && event.key.startsWith("Arrow")) moveFrom(hit.id, event.key);
@@ -253,9 +280,10 @@ const focusHit = (side, rank) => byId(`${side}-${rank}`)?.focus();
 
 /** Follow a link to another state without loading the page again. @param {MouseEvent} event */
 function onClick(event) {
-  const link = event.target.closest("a[data-tab], a[data-search]");
+  const link = event.target.closest("a[data-tab], a[data-search], a[data-open]");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
+  if (link.matches("[data-open]")) opened = link.closest("article").id;
   go(fromAddress(new URL(link.href).search));
 }
 
@@ -272,9 +300,10 @@ function listen() {
   });
   byId("model-tab").addEventListener("input", debounced(readModel));
   byId("index").addEventListener("change", ({ target }) =>
-    go({ ...state, index: target.value, filters: [] }));
+    go({ ...state, index: target.value, filters: [], document: "" }));
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
+  addEventListener("resize", () => hideIdleButtons(byId("results")));
   addEventListener("popstate", () => {
     const next = fromAddress(location.search);
     if (toAddress(next) === toAddress(state)) return; // another hit of the same page
@@ -288,7 +317,6 @@ async function start() {
   byId("key-form").addEventListener("submit", useKey);
   prepare();
   fill(state);
-  byId("settings").open = innerWidth > 640; // on a phone, hits come first
   infos = (await api.get("v1/indexes")).indexes;
   byId("index").replaceChildren(...infos.map(({ name }) => element("option", {}, name)));
   byId("index-choice").hidden = infos.length < 2;
@@ -298,7 +326,7 @@ async function start() {
   }
   listen();
   showProblems(show());
-  if (state.tab === "search") byId("query").focus();
+  if (state.tab === "search" && !state.document) byId("query").focus();
 }
 
 start();

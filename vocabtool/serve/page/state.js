@@ -14,6 +14,7 @@
  * @property {string} where
  * @property {string} prefix Of entries of the vocabulary.
  * @property {string} text To be cut by the model.
+ * @property {string} document The id of the document that is open; "" shows the hits.
  * @property {string[]} wrong What the address asked for in vain, in words. It is not in addresses.
  */
 
@@ -63,6 +64,7 @@ export function fromAddress(search) {
     where: text("where"),
     prefix: text("prefix"),
     text: text("text"),
+    document: text("document"),
     wrong: [
       ...wrong.map((name) => `There is no fusion “${text(name)}”: ${
         name === "fusion" ? `${FUSION} is used` : "nothing is beside the search"}.`),
@@ -88,6 +90,7 @@ export function toAddress(state) {
     ["where", state.where],
     ["prefix", state.prefix],
     ["text", state.text],
+    ["document", state.document],
   ];
   const kept = given.filter(([, value]) => value !== "").map((pair) => pair.map(String));
   return `?${new URLSearchParams(kept)}`;

@@ -8,7 +8,6 @@ import { CodePoints, element, marked } from "./dom.js";
  * @property {number | null} start In code points; null: it is not in the text as written.
  * @property {number} end
  * @property {string | null} mark known, unknown, absent, code, stop; null: not known.
- * @property {boolean | null} known to the model
  * @property {string[]} facts
  */
 
@@ -36,10 +35,7 @@ function button(part, word, line) {
   const told = `${part}: ${word.facts.join(", ")}`;
   const show = () => line.replaceChildren(told);
   const hide = () => line.replaceChildren();
-  // A word in no document is known or unknown, too: two signs.
-  const kind = { true: "known", false: "unknown" }[String(word.known)] ?? "";
-  const marks = word.mark === "absent" ? `absent ${kind}` : word.mark ?? "";
-  const looks = { class: `word ${marks}`, "aria-label": told };
+  const looks = { class: `word ${word.mark ?? ""}`, "aria-label": told };
   const listeners = { focus: show, mouseenter: show, blur: hide, mouseleave: hide };
   return element("button", { type: "button", ...looks, ...listeners }, part);
 }
