@@ -177,6 +177,7 @@ class SmallCorpus(MaskStore):
         self._meanings = meanings or {}
         terms = self.cutter.terms([doc.text for doc in docs])
         self._words = sorted({word for each in terms for word in each.words.split()})
+        self._surfaces = sorted({word for each in terms for word in each.surfaces.split()})
         self._bm25 = PlainBM25(terms, length_of)
         self.mean_length = self._bm25.mean_length
         filled = [doc.vector or (0.0,) * dim for doc in docs]
@@ -228,8 +229,10 @@ class SmallCorpus(MaskStore):
             Document(self.docs[row].id, self.docs[row].text, self.docs[row].fields) for row in rows
         ]
 
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        return difflib.get_close_matches(word.lower(), self._words, limit)
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        words = self._words if term.field == "words" else self._surfaces
+        near = difflib.get_close_matches(term.text, words, limit)
+        return [Term(term.field, text) for text in near]
 
     def in_order(self, selection: Mask) -> Rows:
         rows = sorted(self._rows_among(selection), key=lambda row: self.docs[row].id)

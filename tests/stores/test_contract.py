@@ -180,11 +180,24 @@ def test_many(library: Library) -> None:
         assert hits == library.index.search(text, vector=vector, **asked)
 
 
-def test_suggestions(library: Library) -> None:
-    """For a word that is in no document, words with a similar spelling are suggested."""
-    (suggestion,) = library.index.search("balla").suggestions
-    assert suggestion.word == "balla"
-    assert "bala" in suggestion.spellings
+def test_suggestions(address: str) -> None:
+    """Each word that is in no document has one, also if others are found: plain, joined, a part."""
+    index = Index.create(address, dim=DIM)
+    with index.writer() as writer:
+        texts = "Call Prefetch_Related() or select_for_update().", "The migrations of databases."
+        writer.add([Document(text[:4], text) for text in texts], np.eye(2, DIM, dtype=np.float32))
+    expected = {
+        **{"prefetch_relatd": "prefetch_related", "selct_for_update": "select_for_update"},
+        **{"databse": "databases", "migratians": "migrations", "updaet": "update"},
+    }
+    text = (
+        "call prefetch_relatd selct_for_update databse migratians updaet_migrations for-call 4711"
+    )
+    for fusion in FUSIONS:
+        hits = index.search(text, vector=np.eye(1, DIM)[0], fusion=fusion)
+        assert {each.word: each.spellings for each in hits.suggestions} == {
+            word: (spelling,) for word, spelling in expected.items()
+        }
 
 
 def test_hostile_queries(library: Library) -> None:

@@ -329,16 +329,16 @@ class TantivyReader:
             ids = [id_.decode("utf-8", "replace") for id_ in stored]
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems that are spelled like a folded and stemmed word, nearest first.
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        """Return terms of the same field that are spelled like ``term``, nearest first.
 
-        The stems begin with the first or the second character of ``word``.
+        They begin with its first or its second character.
         """
         frequencies: dict[str, int] = {}
-        for initial in set(word[:2]):
-            near = self._searcher.terms_with_prefix("words", initial, limit=TERMS_COMPARED)
+        for initial in set(term.text[:2]):
+            near = self._searcher.terms_with_prefix(term.field, initial, limit=TERMS_COMPARED)
             frequencies.update(near)
-        return nearest(word, frequencies, limit)
+        return [Term(term.field, text) for text in nearest(term.text, frequencies, limit)]
 
     def _clause_query(self, clause: Clause) -> tantivy.Query:
         terms, boost, _ = clause

@@ -216,7 +216,7 @@ class Hits(TableResult, Sequence[Hit]):
 
     - ``hits``: the documents found, best first.
     - ``notes``: notes for the user.
-    - ``suggestions``: words with similar spellings, if no document contains a word of the query.
+    - ``suggestions``: similar words of the documents for each word that stands in no document.
     - ``facets``: for each field named in the argument ``facets``, the most frequent values.
     - ``total``: the number of hits on all pages: of all candidates or groups, or of all documents
       that a query without text and vector lists.

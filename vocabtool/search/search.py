@@ -7,10 +7,11 @@ faster for short arrays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isnan
+from string import ascii_lowercase
 from typing import Final
 
 import numpy as np
@@ -51,7 +52,14 @@ from vocabtool.search.hits import (
     Suggestion,
     WordSummary,
 )
-from vocabtool.search.query import MAX_WORDS, Query, parse_query, term_clauses
+from vocabtool.search.query import (
+    MAX_WORDS,
+    Query,
+    WeighedWord,
+    is_word,
+    parse_query,
+    term_clauses,
+)
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import Asked, Combination, LegQuery, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
@@ -157,6 +165,8 @@ def count_facets(
 DEFAULTS: Final = Settings()
 MAX_SUGGESTIONS: Final = 8  # words for which similar spellings are searched
 MAX_SPELLINGS: Final = 5
+MIN_EDITED: Final = 3  # letters of a word for which similar spellings are searched
+MAX_EDITED: Final = 40  # letters of a word that are edited; longer ones are cut
 DOCUMENTS_READ: Final = 5  # to find the written forms of a stem
 
 MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs always count
@@ -297,7 +307,6 @@ class Retrieval:
         candidates, tiers = snapshot.legs(query, vector, limit, self.allowed)
         notes = self._notes(candidates, tiers)
         hits: tuple[Hit, ...] = ()
-        suggestions: tuple[Suggestion, ...] = ()
         total, a, weight = 0, None, None
         known_words = snapshot.known_words
         subword = known_words is not None and known_words.subword
@@ -305,7 +314,6 @@ class Retrieval:
         is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
         is_hopeless = query.is_unknown and not is_usable and not len(candidates.keyword)
         if is_hopeless:
-            suggestions = _suggest_spellings(snapshot, query)
             notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
         else:
             near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
@@ -321,7 +329,7 @@ class Retrieval:
             query=self._summary(a, m, weight),
             hits=hits,
             notes=tuple(notes),
-            suggestions=suggestions,
+            suggestions=_suggest_spellings(snapshot, query),
             facets=self.facets,
             total=total,
             kinds=snapshot.fields,
@@ -573,35 +581,82 @@ def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[Ma
 
 
 def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ...]:
-    stems = dict[str, Term]()
-    for word in query.words:
-        if word.counts and len(word.word.words) == 1:  # no suggestions for compounds
-            stems.setdefault(word.word.surface, Term("words", word.word.words[0]))
-    near_of = {
-        surface: snapshot.near_spellings(term.text, MAX_SPELLINGS)
-        for surface, term in islice(stems.items(), MAX_SUGGESTIONS)
-        if not query.frequencies.get(term)
-    }
-    ways: dict[str, Counter[str]] = {
-        near: Counter() for near in chain.from_iterable(near_of.values())
-    }
-    queries = [KeywordQuery((Clause((Term("words", near),)),)) for near in ways]
+    """Return words of the corpus for each word of the query that stands in no document.
+
+    A joined word (``foo_bar``) is compared with joined words. If none is similar, its parts are
+    compared with plain words.
+    """
+
+    def is_absent(term: Term) -> bool:
+        return not query.frequencies.get(term)
+
+    near_of: dict[str, list[Term]] = {}
+    absent = {word.word.surface: word for word in query.words if _stands_nowhere(word, is_absent)}
+    for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
+        if word.word.surfaces:
+            near_of[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
+        if not near_of.get(surface):
+            for stem, place in snapshot.cutter.places(surface):
+                run = surface[place.start : place.end]
+                if is_word(run) and is_absent(Term("words", stem)) and stem in word.word.words:
+                    near_of[run] = _near_words(snapshot, run, stem)
+    ways: dict[Term, Counter[str]] = {near: Counter() for near in chain(*near_of.values())}
+    queries = [KeywordQuery((Clause((near,)),)) for near in ways]
     best = snapshot.search_each(queries, DOCUMENTS_READ, snapshot.live)
     rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(hits.rows for hits in best)]))
     for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
         for document in snapshot.fetch_documents(rows[at : at + DOCUMENTS_READ]):
-            for stem, place in snapshot.cutter.places(document.text):
-                if stem in ways:
-                    ways[stem][document.text[place.start : place.end].lower()] += 1
-    written = {
-        near: max(((n, way) for way, n in of.items()), default=(0, near))[1]
+            written = [
+                (Term("words", stem), document.text[place.start : place.end])
+                for stem, place in snapshot.cutter.places(document.text)
+            ]
+            if any(near.field == "surfaces" for near in ways):
+                for joined in snapshot.cutter.spans(document.text):
+                    written += [(Term("surfaces", one), joined.surface) for one in joined.surfaces]
+            for term, way in written:
+                if term in ways and (term.field == "words" or way.lower() == term.text):
+                    ways[term][way.lower()] += 1
+    best_ways = {
+        near: max(((n, way) for way, n in of.items()), default=(0, near.text))[1]
         for near, of in ways.items()
     }
     return tuple(
-        Suggestion(surface, (*dict.fromkeys(map(written.__getitem__, nears)),))
+        Suggestion(surface, (*dict.fromkeys(map(best_ways.__getitem__, nears)),))
         for surface, nears in near_of.items()
         if nears
     )
+
+
+def _stands_nowhere(word: WeighedWord, is_absent: Callable[[Term], bool]) -> bool:
+    """Return whether no document has the word, nor another spelling or all parts of it."""
+    if not word.counts or not is_word(word.word.surface):
+        return False
+    others = any(not any(map(is_absent, spelling)) for spelling in word.word.spellings)
+    stems = [Term("words", stem) for stem in word.word.words]
+    return is_absent(word.exact) and any(map(is_absent, stems)) and not others
+
+
+def _near_words(snapshot: Snapshot, word: str, stem: str) -> list[Term]:
+    """Return the stems of words that one edit makes of a word; if none, those near its stem.
+
+    Words are edited before they are stemmed, because the stem of a misspelt word can have many
+    more letters: ``migratoin``, but ``migrat``.
+    """
+    folded = word.lower()[:MAX_EDITED]
+    if len(folded) < MIN_EDITED:
+        return []
+    cuts = [(folded[:at], folded[at:]) for at in range(len(folded) + 1)]
+    letters = sorted({*ascii_lowercase, *folded})
+    edited = {one + other[1:] for one, other in cuts if other}
+    edited |= {one + other[1] + other[0] + other[2:] for one, other in cuts if other[1:]}
+    edited |= {one + letter + other for one, other in cuts for letter in letters}
+    edited |= {one + letter + other[1:] for one, other in cuts if other for letter in letters}
+    spans = snapshot.cutter.spans(" ".join(sorted(edited)))
+    terms = {Term("words", span.words[0]) for span in spans if not span.surfaces}
+    frequencies, _ = snapshot.statistics(terms)
+    near = [term for term in terms if frequencies.get(term) and len(term.text) >= MIN_EDITED]
+    near.sort(key=lambda term: (-frequencies[term], term.text))
+    return near[:MAX_SPELLINGS] or snapshot.near_spellings(Term("words", stem), MAX_SPELLINGS)
 
 
 MAX_TELLING: Final = 25  # words; the default of Lucene's MoreLikeThis

@@ -261,8 +261,8 @@ class Snapshot(Protocol):
         that is not in the corpus may be left out.
         """
 
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return words of the corpus with a similar spelling, most frequent first."""
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        """Return terms of the same field with a similar spelling, most similar first."""
 
     def legs(
         self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
@@ -328,8 +328,8 @@ class MaskStore:
     def only(self, rows: Rows) -> Mask:
         return mask_of(rows)
 
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        spellings: list[str] = self.keywords.near_spellings(word, limit)
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        spellings: list[Term] = self.keywords.near_spellings(term, limit)
         return spellings
 
     def search_each(

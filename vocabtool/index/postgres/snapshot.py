@@ -260,16 +260,20 @@ class PostgresSnapshot(IndexSnapshot):
             for rows in self._ask(*statements)
         ]
 
-    def near_spellings(self, word: str, limit: int) -> list[str]:
-        """Return stems with a similar spelling, most similar first. ``word``: a folded stem."""
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        """Return terms of the same field with a similar spelling, most similar first."""
         statement = (
-            f"SELECT text, documents FROM terms_{self.n} WHERE field = 'w' AND documents > 0"
+            f"SELECT text, documents FROM terms_{self.n} WHERE field = %s AND documents > 0"
             " AND text ^@ %s AND char_length(text) BETWEEN %s AND %s ORDER BY 2 DESC, 1 LIMIT %s"
         )
-        lengths = len(word) - SPELLING, len(word) + SPELLING
-        initials = dict.fromkeys(storable(word[:2]))
-        answers = self._ask(*(Sql(statement, (i, *lengths, TERMS_COMPARED)) for i in initials))
-        return nearest(word, dict(row for rows in answers for row in rows), limit)
+        text, code = term.text, FIELD_CODES[term.field]
+        lengths = len(text) - SPELLING, len(text) + SPELLING
+        initials = dict.fromkeys(storable(text[:2]))
+        answers = self._ask(
+            *(Sql(statement, (code, i, *lengths, TERMS_COMPARED)) for i in initials)
+        )
+        near = nearest(text, dict(row for rows in answers for row in rows), limit)
+        return [Term(term.field, other) for other in near]
 
     def take(self, rows: Rows) -> Vectors:
         # ``None`` for a document without a vector

@@ -13,6 +13,7 @@ const MARKDOWN = {
   ],
   other: [
     /^ {0,3}#{1,6} +/gm,
+    /^\([\w-]{1,100}\)=\n?/gm, // the target of a link
     /(?<before>!?\[)(?<kept>[^[\]\n]{1,200})\]\([^()\n]{0,400}\)/g,
     STRONG, EMPHASIS,
   ],
