@@ -66,7 +66,7 @@ def reports(folder: Path) -> None:
     index = folder.parent / "answers"
     answers = ("data/answers.jsonl", "--id-field", "id", "--model", "data/small_glove.txt")
     run("vocabtool", "index", *answers, "-o", index, "--quiet")
-    search = ("search", index, "the os.path.join of Redis, to lose xyzzyq data", "--html")
+    search = ("search", index, "the os.path.join of Redis, to lose xyzzyq data", "-o")
     run("vocabtool", *search, folder / "search.html")
     judged = ("--queries", "data/answers_queries.jsonl", "--qrels", "data/answers_qrels.tsv")
     run("vocabtool", "eval", index, *judged, "--html", folder / "eval.html")

@@ -124,23 +124,25 @@ def command(*arguments: object) -> None:
     cli.main([*map(str, arguments)], standalone_mode=False)
 
 
-def test_the_command_writes_a_page(
+def test_the_command_writes_a_file(
     index: Index, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With explanations, which are printed too; of one query, into a file."""
-    file = tmp_path / "page.html"
-    command("search", index.path, QUERY, "--fusion", "keyword", "--html", file)
-    printed = capfd.readouterr().out
-    assert "keywords rank 1" in printed
-    page = shown(file.read_text())
-    assert f"Search: {QUERY}" in page
-    assert "keywords rank 1" in page
-    command("search", index.path, "--where", "lang = 'en'", "--html", file, "--format", "json")
-    assert "<h1>Documents</h1>" in file.read_text()
-    with pytest.raises(click.UsageError, match="--html is for one QUERY"):
-        command("search", index.path, "-", "--html", "f.html")
-    with pytest.raises(click.UsageError, match="--html needs the name of a file"):
-        command("search", index.path, QUERY, "--html", "-")
+    """Its ending says how: a page with explanations, JSON, text. Nothing is printed."""
+    page, data, text = (tmp_path / f"hits{ending}" for ending in (".html", ".json", ".txt"))
+    command("search", index.path, QUERY, "--fusion", "keyword", "-o", page)
+    assert f"Search: {QUERY}" in shown(page.read_text())
+    assert "keywords rank 1" in shown(page.read_text())
+    command("search", index.path, "--where", "lang = 'en'", "-o", page)
+    assert "<h1>Documents</h1>" in page.read_text()
+    for file, form in ((data, "json"), (text, "text")):
+        command("search", index.path, QUERY, "-o", file)
+        assert capfd.readouterr().out == ""
+        command("search", index.path, QUERY, "--format", form)
+        assert capfd.readouterr().out == file.read_text()
+    with pytest.raises(click.UsageError, match=r"FILE\.html is for one QUERY"):
+        command("search", index.path, "-", "-o", page)
+    with pytest.raises(click.UsageError, match=r"expected a file that ends in \.json, \.html or"):
+        command("search", index.path, QUERY, "-o", tmp_path / "hits.csv")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import click
 from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
 from vocabtool.cli.index import INDEX_MODEL, open_index
-from vocabtool.cli.options import DIR, HTML, format_option, gather, options_for
+from vocabtool.cli.options import DIR, HTML, OUTPUT, format_option, gather, options_for
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
 
@@ -24,7 +24,7 @@ PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
-PAGE = options.file_option("--html", help="Also write an HTML page. Sets --explain.")
+ENDINGS: Final = (".json", ".html")  # of a file with hits
 OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that the command line lacks
 OF_COMMAND: Final = [name for name in options_of(Settings) if name not in OF_PYTHON]
 
@@ -40,16 +40,21 @@ OF_COMMAND: Final = [name for name in options_of(Settings) if name not in OF_PYT
     "one row. FILE#N: row N of a file with several rows, counted from 0.",
 )
 @gather("settings", *options_for(Settings, *OF_COMMAND))
-@PAGE
-@format_option("json: one object for each query.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "json")),
+    help="json: one object for each query. [default: by the ending of -o, else text]",
+)
+@OUTPUT
 def search_command(
     folder: str,
     query: str | None,
     model: dict[str, Any],
     vector: str | None,
     settings: dict[str, Any],
-    html: str | None,
-    report_format: Literal["text", "json"],
+    form: Literal["text", "json"] | None,
+    file: str,
 ) -> None:
     """Find the documents of the index in DIR that answer QUERY best.
 
@@ -57,9 +62,10 @@ def search_command(
     a phrase, -word excludes documents with the word, FIELD:word requires the word in this field,
     and a OR b requires one of two words. If QUERY is -, each line of standard input is a query.
     Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
+    An HTML page (-o FILE.html) sets --explain.
     """
     from vocabtool.reports.hits import hits_report
-    from vocabtool.reports.report import save
+    from vocabtool.reports.report import FILE_WIDTH, format_of, write
 
     if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
@@ -70,11 +76,12 @@ def search_command(
         raise click.UsageError(
             "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
         )
-    output.check_files(STDIN, html, None)
-    for name, value in {"html": html, "vector": vector}.items():
+    output.check_files(file, None, form, ENDINGS)
+    written = form or format_of(file)
+    for name, value in {"-o FILE.html": written == "html", "--vector": vector}.items():
         if value and query == STDIN:
-            raise click.UsageError(f"--{name} is for one QUERY, not for several on standard input")
-    if html is not None:
+            raise click.UsageError(f"{name} is for one QUERY, not for several on standard input")
+    if written == "html":
         settings["explain"] = True
     with output.usage_errors():
         index = open_index(folder, model)
@@ -93,15 +100,14 @@ def search_command(
             answers = _answers_to_lines(index, settings)
         else:
             answers = [index.search(query, vector=vector, **settings)]
-        for hits in answers:
-            report = hits_report(hits, one_of_many=query == STDIN)
-            if report_format == "text":
-                output.show_report(report, report_format, html)
-                continue
-            if html is not None:
-                save(report, html, "html")
-            with output.standard_output() as out:  # one line per query
-                out.write(json.dumps(report.data()).encode() + b"\n")
+        with output.open_output(file) as out:
+            for hits in answers:
+                report = hits_report(hits, one_of_many=query == STDIN)
+                if written == "json":  # one line per query
+                    out.write(json.dumps(report.data()).encode() + b"\n")
+                else:
+                    write(report, out, written, FILE_WIDTH)
+                out.flush()
 
 
 @click.command("similar")
