@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import COMMAND, environment, errors, output, run_on_terminal
+from tests.cli.running import COMMAND, environment, errors, output, run_on_terminal, told
 from tests.cli.test_index_commands import MODEL as GLOVE
 from tests.cli.test_index_commands import answer
 from tests.counted_letters import write_corpus
+from vocabtool.cli.output import ProgressLines
 
 MODEL = ("--model", "python:tests.counted_letters:encode")
 
@@ -80,6 +81,41 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     output("index", "docs.jsonl", "--model", GLOVE, "--id-field", "id", "-o", "made", cwd=folder)
     return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"embed docs.jsonl --model {GLOVE} -o {{new}}",
+        f"index docs.jsonl --model {GLOVE} -o {{new}}",
+        f"oov {GLOVE} docs.jsonl --rule keras -o {{new}}.txt",
+    ],
+)
+def test_a_file_gets_lines_of_progress(
+    judged: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One every ten seconds, which are none here."""
+    monkeypatch.setattr("vocabtool.cli.output.LINE_SECONDS", 0.0)
+    arguments = command.format(new=tmp_path / "new").split()
+    _, messages = told(*arguments, cwd=judged)
+    lines = [line for line in messages.splitlines() if "30 documents, " in line]
+    assert re.match(r"vocabtool: 30 documents, [\d.,]+/s(, .*)?$", lines[0]), messages
+
+
+def test_lines_of_progress_say_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the speed of the step; the next step has its own."""
+    now = iter([0.0, 5.0, 60.0, 65.0, 100.0, 200.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    progress = ProgressLines()
+    for step, share in (("a", 0.1), ("b", 0.2), ("c", 0.3), ("new", 0.0), ("later", 0.5)):
+        progress(step, share)
+    assert capsys.readouterr().err.splitlines() == [
+        "vocabtool: b, 20%, about 7 min left",
+        "vocabtool: new",
+        "vocabtool: later, 50%, about 100 s left",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_each_option_of_a_search_is_described_once() -> None:
 
 def test_each_option_of_an_index_is_described_once() -> None:
     """The keywords of Python are options of the command, of the index and of its model."""
-    keywords = {*signature(Index.create).parameters} - {"path", "sample", "in_place"}
+    keywords = {*signature(Index.create).parameters} - {"path", "sample", "in_place", "build"}
     command = cli.get_command(click.Context(cli), "index")
     assert command is not None
     only_python = {"recall", "exact_below", "kind", "fitted", "max_batch", "requests", "retries"}

@@ -154,6 +154,9 @@ def test_a_stopped_force_is_gone_on_with(tmp_path: Path, index: str) -> None:
     (build,) = Path(index).glob(".new-*")
     assert 0 < len(Index.open(build)) < 3000
     assert texts_of(index) == texts(12)
+    row = next(row for row in output("stats", index).splitlines() if row[2:11] == "new index")
+    assert row.startswith(f"  new index   {len(Index.open(build)):,} documents, since 20")
+    assert "`vocabtool index FILE... -o DIR --force` with the same FILEs" in row
     flag.unlink()
     assert "  resumed     " in output(*force, environ=environ)
     assert texts_of(index) == new

@@ -88,7 +88,7 @@ def test_every_document_is_in_a_shard_with_its_vector(corpus: Path, out: Path) -
 def test_the_same_bytes_however_it_is_done(corpus: Path, out: Path, tmp_path: Path) -> None:
     """Any number of threads makes the same folder."""
     vocabtool.embed(corpus, encode, out, shard_rows=SHARD)
-    ways: tuple[Any, ...] = ({"threads": 1}, {"threads": 3}, {"batch_size": 256, "threads": 2})
+    ways: tuple[Any, ...] = ({"threads": 1}, {"threads": 3}, {"batch_size": 64, "threads": 2})
     for number, how in enumerate(ways):
         vocabtool.embed(corpus, encode, tmp_path / f"{number}", shard_rows=SHARD, **how)
         assert files_of(tmp_path / f"{number}") == files_of(out), how
@@ -129,7 +129,7 @@ def test_a_shard_that_is_missing_is_made_again(corpus: Path, out: Path) -> None:
 
 CHANGES: Final[list[tuple[dict[str, Any], str]]] = [
     ({"shard_rows": 500}, "--shard-rows: was 1000, is 500"),
-    ({"batch_size": 7}, "--batch-size: was 256, is 7"),
+    ({"batch_size": 7}, "--batch-size: was 64, is 7"),
     ({"keep": ["title"]}, "--keep: was nothing, is title"),
     ({"quotes": False}, "--quotes: was given, is not given"),
 ]

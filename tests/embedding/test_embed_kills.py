@@ -50,8 +50,8 @@ class Runs:
         command = [sys.executable, "-m", "vocabtool", "embed", str(self.corpus)]
         return [*command, "--model", MODEL, *options]
 
-    def start(self, out: Path) -> subprocess.Popen[bytes]:
-        command, environment = self.command(out), self.environment
+    def start(self, out: Path, *options: str) -> subprocess.Popen[bytes]:
+        command, environment = [*self.command(out), *options], self.environment
         return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
 
     def finish(self, out: Path) -> None:
@@ -125,6 +125,25 @@ def test_a_killed_run_goes_on(
     record_property("runs", number)
     record_property("killed_at_work", at_work)
     record_property("documents_done_twice", redone)
+
+
+def test_a_slow_run_loses_no_more_than_a_batch(runs: Runs) -> None:
+    """Though no shard is finished: what was encoded is found again. Also half of a record.
+
+    Three batches of 20 may be encoded, but not kept, when the process is killed.
+    """
+    options = ("--shard-rows", "65536")
+    out, whole = runs.folder / "slow", runs.folder / "whole-slow"
+    assert runs.start(whole, *options).wait(timeout=120) == 0
+    runs.forget()
+    assert killed_after(runs, runs.start(out, *options), 700)
+    (kept,) = out.glob(".shard-*.vectors")
+    with kept.open("ab") as file:
+        file.write(b"half of a record")
+    assert runs.start(out, *options).wait(timeout=120) == 0
+    assert files_of(out) == files_of(whole)
+    counts = runs.encoded().values()
+    assert sum(counts) - len(counts) <= 60
 
 
 def test_an_interrupted_run_goes_on(runs: Runs) -> None:

@@ -127,7 +127,7 @@ def test_a_model_of_one_text_is_called_for_each(name: str, built: Built, opened:
     encoder = opened(name)
     assert np.array_equal(encoder.encode(TEXTS), rows(built(name), BYTES))
     assert "the model accepts one text per call" in encoder.notes
-    assert encoder.max_batch == 256
+    assert encoder.max_batch == 64
 
 
 @pytest.mark.parametrize("name", ["float64", "bfloat16"])

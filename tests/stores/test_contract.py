@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +18,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests import counted_letters
 from tests.builders.small_corpus import Doc, SmallCorpus, Whole
+from tests.conftest import ROOT
 from tests.stores.samples import (
     CONDITIONS,
     DIM,
@@ -457,6 +463,91 @@ def test_created_once(address: str) -> None:
     at_once = Index.create(address, dim=2, force=True)
     assert (at_once.is_build, len(Index.open(address))) == (False, 0)
     assert Index.open(address).configuration.dim == 2
+
+
+# Loads the file of the second argument into the index at the first one, with commits by time.
+LOADER: Final = """
+import sys, vocabtool
+from vocabtool.encoders import encoder
+encoder.FIRST_ROWS, encoder.MOST_SECONDS = 16, 0.3  # 16 texts take 0.1 s
+index = vocabtool.Index.open(sys.argv[1], "python:tests.counted_letters:logged")
+index.load(sys.argv[2], id_field="id", commit_seconds=0.3)
+"""
+
+
+def test_a_kill_loses_less_than_the_time_between_commits(address: str, tmp_path: Path) -> None:
+    """Whatever ``commit_rows`` says; what is committed is neither lost nor encoded again."""
+    file, log = tmp_path / "docs.jsonl", tmp_path / "log"
+    texts = counted_letters.write_corpus(file, 2000)
+    environment = {**os.environ, counted_letters.SECONDS: "0.1", counted_letters.LOG: str(log)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(counted_letters.LOG, str(log))
+        index = Index.create(address, "python:tests.counted_letters:logged")
+    command = [sys.executable, "-c", LOADER, address, str(file)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        until = time.monotonic() + 120
+        while len(index) < 48:
+            assert (process.poll(), time.monotonic() < until) == (None, True)
+            time.sleep(0.02)
+            index.refresh()
+        process.kill()
+    index.refresh()
+    committed, load = len(index), index.stats().loading
+    assert load is not None
+    assert load.documents == committed
+    encoded = log.read_text().splitlines()
+    names = {counted_letters.noted_as(text) for text in texts}
+    assert sum(line.split()[1] in names for line in encoded) - committed <= 16 * 10
+    log.unlink()
+    subprocess.run(command, cwd=ROOT, env=environment | {counted_letters.SECONDS: "0"}, check=True)
+    index.refresh()
+    assert {doc.id: doc.text for doc in index.documents()} == {
+        f"d{number}": text for number, text in enumerate(texts)
+    }
+    again = [line.split()[1] for line in log.read_text().splitlines()]
+    done = {counted_letters.noted_as(text) for text in texts[:committed]}
+    assert sum(name in done for name in again) <= 8  # to compare the model
+    assert index.stats().loading is None
+
+
+def test_a_writer_commits_by_time_if_it_is_told_to(address: str) -> None:
+    """Then an error rolls back only what came after the last commit."""
+    index = _create(address)
+    for seconds, left in ((None, 0), (0.0, 40)):
+        with pytest.raises(ZeroDivisionError), index.writer(commit_seconds=seconds) as writer:
+            for number in range(40):
+                writer.add([Document(f"d{number}", "bala")], [vector_of(1)])
+            raise ZeroDivisionError
+        assert len(Index.open(address)) == left
+
+
+def test_a_replacement_is_gone_on_with(address: str, tmp_path: Path) -> None:
+    """By its name; under another name, it begins anew."""
+    file, vectors = tmp_path / "docs.jsonl", np.ones((40, DIM), np.float32)
+    counted_letters.write_corpus(file, 40)
+    load: Any = {"id_field": "id", "vectors": vectors}
+    _put(_create(address), documents(5))
+    asked: Any = {"dim": DIM, "force": True, "in_place": False}
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Index.create(address, **asked, build="new").load(file, **load, commit_rows=1, progress=stop)
+    stats = Index.open(address).stats()
+    assert (stats.documents, stats.loading) == (5, None)
+    assert stats.replacement is not None
+    assert stats.replacement.documents == 40
+    index = Index.create(address, **asked, build="new")
+    assert (index.is_build, len(index)) == (True, 40)
+    assert index.load(file, **load).resumed == 40
+    index.close()
+    other = Index.create(address, **asked, build="other")
+    assert (other.is_build, len(other)) == (True, 0)
+    other.load(file, **load)
+    other.put_in_place()
+    assert len(Index.open(address)) == 40
+    assert Index.open(address).stats().replacement is None
 
 
 def _create(address: str) -> Index:

@@ -191,8 +191,9 @@ def test_connections_are_closed(database: Any, address: str, index: Index, how: 
 
 def replace_by_two(folder: Path, address: str) -> Result:
     """Put an index of two documents in the place of another, by the command."""
-    (folder / "two.txt").write_text("amber\nbirch\n")
-    np.save(folder / "two.npy", VECTORS[:2])
+    if not (folder / "two.txt").exists():  # else another load
+        (folder / "two.txt").write_text("amber\nbirch\n")
+        np.save(folder / "two.npy", VECTORS[:2])
     given = [str(folder / "two.txt"), "--vectors", str(folder / "two.npy"), "-o", address]
     return CliRunner().invoke(cli, ["index", *given, "--force"])
 
@@ -200,18 +201,27 @@ def replace_by_two(folder: Path, address: str) -> Result:
 def test_an_interrupted_replacement(
     index: Index, address: str, database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is removed, because no command goes on with it."""
+    """The same command goes on with it; the index that is there stays until then."""
     real = Index.load
 
-    def stops(self: Index, *given: Any, **more: Any) -> Any:
-        assert real(self, *given, **more).added == 2
-        raise KeyboardInterrupt
+    reports: list[Any] = []
 
+    def stops(self: Index, *given: Any, **more: Any) -> Any:
+        reports.append(real(self, *given, **more))
+        if len(reports) == 1:
+            raise KeyboardInterrupt
+        return reports[-1]
+
+    names = "SELECT name FROM vocabtool.indexes ORDER BY name"
     monkeypatch.setattr(Index, "load", stops)
     done = replace_by_two(tmp_path, address)
-    assert "run the same command again to start over" in done.output
-    assert database.execute("SELECT name FROM vocabtool.indexes").fetchall() == [("test",)]
+    assert "run the same command again to resume after the last commit" in done.output
+    assert database.execute(names).fetchall() == [("test",), ("test.new",)]
     assert len(Index.open(address)) == COUNT
+    assert replace_by_two(tmp_path, address).exit_code == 0
+    assert [(report.added, report.resumed) for report in reports] == [(2, 0), (0, 2)]
+    assert database.execute(names).fetchall() == [("test",)]
+    assert len(Index.open(address)) == 2
 
 
 def test_a_replacement_whose_vectors_cannot_be_indexed(

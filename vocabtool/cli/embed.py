@@ -37,7 +37,7 @@ RUN = options.gather(
         "--shard-rows",
         type=click.IntRange(1),
         default=SHARD_ROWS,
-        help="Rows in each shard. An interruption loses about one shard, on Ray one an actor.",
+        help="Rows in each shard. An interruption loses some seconds, on Ray one shard an actor.",
     ),
     options.default_option(
         "--dtype",

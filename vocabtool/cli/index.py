@@ -18,10 +18,10 @@ from vocabtool.cli.embed import ENCODER, OF_RUN
 from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import EncoderOptions
-from vocabtool.errors import InvalidFile, NotFound, OtherModel, VocabtoolError
+from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index import folder as folder_files
 from vocabtool.index import folder_store
-from vocabtool.index.folder import IndexOptions, is_address, is_index
+from vocabtool.index.folder import IndexOptions, home, is_address, is_index
 from vocabtool.index.index import Index
 from vocabtool.index.load import LoadReport, shards_in
 from vocabtool.reports.index import index_report, verify_report
@@ -54,7 +54,7 @@ ROWS: Final = options.default_option(
     "--commit-rows",
     type=click.IntRange(1),
     default=COMMIT_ROWS,
-    help="Documents in each commit; an interruption loses one commit at most.",
+    help="Documents in each commit. There is also one every 30 seconds.",
 )
 CALIBRATE = click.option(
     "--calibrate/--no-calibrate",
@@ -116,16 +116,11 @@ def index_command(
     began, given = time.monotonic(), options.given_options(encoder)
     if not quiet and shards_in(files) is None:
         output.tell_how_read(files, read, None if is_address(folder) else Path(folder))
-    with output.usage_errors(), _advice_after_a_stop(folder, force), ExitStack() as stack:
-        every = json.dumps(
-            [model, existing, shape, commit_rows, read, encoder, vectors], default=str
-        )
-        paths = [path for path in (model, vectors) if path is not None and Path(path).is_file()]
-        build, index = _open(folder, files, model, given, read, (every, paths) if force else None)
-        if isinstance(build, Path):
-            stack.enter_context(folder_files.removed_if_empty(build))
-        else:
-            given |= {"force": force, "in_place": False}
+    with output.usage_errors(), _advice_after_a_stop(), ExitStack() as stack:
+        index = None
+        with suppress(NotFound):
+            if not force and (is_address(folder) or is_index(Path(folder))):
+                index = Index.open(folder, model, **given)
         if index is not None:
             source = click.get_current_context().get_parameter_source
             for name, wanted in shape.items():
@@ -137,9 +132,13 @@ def index_command(
                     )
         else:
             given |= {**shape, "notify": None if quiet else tell}
-            index = Index.create_for(build, list(files), model, read=read, vectors=vectors, **given)
-            if not isinstance(build, Path):
-                stack.enter_context(_removed_if_useless(index))
+            if force:
+                every = [model, existing, shape, commit_rows, read, encoder, vectors]
+                given |= _replacement(folder, files, read, every)
+            index = Index.create_for(
+                folder, list(files), model, read=read, vectors=vectors, **given
+            )
+            stack.enter_context(_removed_if_useless(index))
         kinds, count = index.manifest.fields, len(index)
         lost = [name for name in kinds if name not in read.kept_fields]
         if existing == "update" and lost and shards_in(files) is None:
@@ -230,12 +229,11 @@ def update_command(
 
 
 @contextmanager
-def _advice_after_a_stop(folder: str = "", force: bool = False) -> Iterator[None]:
+def _advice_after_a_stop() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        does = "start over" if force and is_address(folder) else "resume after the last commit"
-        tell(f"interrupted; run the same command again to {does}")
+        tell("interrupted; run the same command again to resume after the last commit")
         raise
 
 
@@ -256,44 +254,21 @@ def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     return index
 
 
-def _open(
-    folder: str,
-    files: tuple[str, ...],
-    model: str | None,
-    given: dict[str, Any],
-    read: ReadOptions,
-    force: tuple[str, list[str]] | None,
-) -> tuple[Path | str, Index | None]:
-    """Return the folder or address to build in, and the index that is already there, or ``None``.
+def _replacement(
+    folder: str, files: tuple[str, ...], read: ReadOptions, every: list[Any]
+) -> dict[str, Any]:
+    """Return the arguments that create an index to replace the one in ``folder``.
 
-    ``force``: ``None`` without --force. With --force, a pair: all options as text, and the paths of
-    the model and the vectors, if they are files. The new index is then built in another folder. A
-    later run with the same options resumes this build, unless a FILE is a stream.
+    ``every``: all options. A later run with the same options and the same files resumes this build,
+    unless a FILE is a stream.
     """
-    if is_address(folder):
-        try:
-            index = Index.open(folder, model, **given) if force is None else None
-        except NotFound:
-            index = None
-        return folder, index
-    path = Path(folder)
-    if force is None or not is_index(path):
-        index = Index.open(path, model, **given) if is_index(path) else None
-        return path, index
-    folder_files.refuse_others(path, allow_index=True)
-    inputs = files_outside(list(files), path, read) or []
-    every, paths = force
-    plan = json.dumps([facts_of([*inputs, *paths]), every], default=str)
-    build = folder_files.build_folder(path, plan)
-    try:
-        if is_index(build) and can_be_read_again(inputs):
-            index = Index.open(build, model, **given)
-            index.snapshot().model.check_given()
-            return build, index
-    except (InvalidFile, NotFound, OtherModel):
-        pass
-    folder_files.remove_build(build)
-    return build, None
+    outside = home(Path(folder))
+    inputs = files_outside(list(files), outside, read) or []
+    paths = [value for value in every if isinstance(value, str) and Path(value).is_file()]
+    build = None
+    if can_be_read_again(inputs):
+        build = json.dumps([facts_of([*inputs, *paths]), every], default=str)
+    return {"force": True, "in_place": False, "build": build}
 
 
 def _tell_lost_options(index: Index, read: ReadOptions) -> None:
@@ -313,9 +288,9 @@ def _tell_lost_options(index: Index, read: ReadOptions) -> None:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """After an error, remove a new index in a database if it is empty or an unfinished replacement.
+    """After an error, remove a new index if it is empty.
 
-    A completely loaded replacement is not removed, but replaces the old index.
+    A completely loaded replacement replaces the old index.
     """
     try:
         yield
@@ -323,11 +298,11 @@ def _removed_if_useless(index: Index) -> Iterator[None]:
         with suppress(VocabtoolError):
             index.refresh()
             load = index.manifest.load
-            is_loaded = load is not None and load.finished
+            is_loaded = load is not None and load.finished and len(index) > 0
             if isinstance(error, VocabtoolError) and index.is_build and is_loaded:
                 index.put_in_place()
             else:
-                index.remove(if_empty=not index.is_build)
+                index.remove(if_empty=True)
         raise
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
-from vocabtool.system.messages import Progress, plural, tell
+from vocabtool.system.messages import Progress, documents_done, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 REPORT_ENDINGS: Final = (".json", ".csv", ".parquet", ".html")
 SHOWN: Final = 3  # skipped rows that are printed
+LINE_SECONDS: Final = 10.0  # between two lines of progress
 
 
 def check_files(
@@ -123,10 +126,14 @@ def usage_errors() -> Iterator[None]:
 def progress_bar(quiet: bool) -> Iterator[Progress | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    Yields ``None`` if ``quiet`` is set or standard error is not a terminal.
+    Where standard error is no terminal, the function prints a line every ten seconds. Yields
+    ``None`` if ``quiet`` is set.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield ProgressLines()
         return
     from rich import progress as bars
     from rich.console import Console
@@ -137,7 +144,7 @@ def progress_bar(quiet: bool) -> Iterator[Progress | None]:
         task = bar.add_task("reading", total=None)
 
         def update(step: str, share: float) -> None:
-            if share < bar.tasks[task].completed:  # a new step has its own speed
+            if share < bar.tasks[task].completed / 2:  # a new step has its own speed
                 bar.reset(task)
             bar.update(task, description=step, total=1 if share else None, completed=share)
 
@@ -152,21 +159,45 @@ def tell_how_read(files: Sequence[str], read: ReadOptions, folder: Path | None =
         tell_notes([f"reading {how_read(files_outside([*files], folder, read) or (), read)}"])
 
 
+class ProgressLines:
+    """Prints the step, and about how long it will take, in a line every ten seconds."""
+
+    def __init__(self) -> None:
+        self._printed = time.monotonic()
+        self._began, self._first, self._last = self._printed, 0.0, inf
+
+    def __call__(self, step: str, share: float) -> None:
+        now = time.monotonic()
+        if share < self._last / 2:
+            self._began, self._first = now, share  # a new step has its own speed
+        self._last = share
+        if now - self._printed < LINE_SECONDS:
+            return
+        self._printed = now
+        if share > self._first:
+            seconds = (now - self._began) * (1 - share) / (share - self._first)
+            minutes, hours = seconds / 60, seconds / 3600
+            left = f"{minutes:,.0f} min" if hours < 2 else f"{hours:,.0f} h"
+            step += f", {share:.0%}, about {left if minutes >= 2 else f'{seconds:,.0f} s'} left"
+        tell(step)
+
+
 def read_documents(
     files: Sequence[str], read: ReadOptions, log: ReadLog, size: int
 ) -> Iterator[Batch]:
-    """Yield documents in batches of ``size`` bytes of text. On a terminal, show progress."""
+    """Yield documents in batches of ``size`` bytes of text, and show progress."""
     from vocabtool.documents.reading import batches, extent
 
     with progress_bar(False) as update:
         size_of_all = extent(files, options=read).bytes if update else None
-        count = 0
+        count, began = 0, time.monotonic()
         for batch in batches(files, read, log=log, size=size):
             yield batch
             count += len(batch)
             if update is not None:
+                step = documents_done(count, count, time.monotonic() - began)
                 share = log.bytes / size_of_all if size_of_all else 0
-                update(f"{count:,} documents, {log.bytes / 1e6:,.0f} MB", min(share, 1))
+                update(f"{step}, {log.bytes / 1e6:,.0f} MB", min(share, 1))
 
 
 def refuse_nothing(

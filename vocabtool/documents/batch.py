@@ -166,13 +166,22 @@ class ReadLog:
     ``skipped``: the invalid rows that were skipped.
     ``repeated``: number of documents that were skipped because of a repeated id.
     ``bytes``: number of bytes read from files so far; of a compressed file, the compressed bytes.
+    ``documents``: number of documents in these bytes, as the caller counts them, and ``done``: how
+    many of them are encoded or counted.
     ``notes``: notes on what was read.
     """
 
     skipped: SkipCounter = field(default_factory=SkipCounter)
     repeated: int = 0
     bytes: int = 0
+    documents: int = 0
+    done: int = 0
     notes: list[str] = field(default_factory=list)
+
+    def share(self, size: int) -> float:
+        """Return the share of ``size`` bytes that is done; 0 if ``size`` is 0."""
+        done = self.bytes * self.done / max(self.documents, 1)
+        return min(done / size, 1.0) if size else 0.0
 
 
 class BadRow(ValueError):

@@ -3,9 +3,9 @@
 The documents are divided into shards, and each shard into slabs, which are encoded as a whole.
 Slabs depend only on the documents, so a batch of the encoder contains the same texts in every run.
 Slabs pass through one :class:`Stream`, in this process or in each Ray actor: look up words, encode,
-write. Shards are written one after another, so a killed run loses one shard for each writer, and
-the few slabs that were read ahead. With Ray, every node must see inputs and output under the same
-paths.
+write. Shards are written one after another. The vectors of a slow encoder are kept until their
+shard is written, so a killed run loses some seconds, or with Ray one shard for each actor. With
+Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Unpack
 
 import numpy as np
@@ -45,6 +46,8 @@ from vocabtool.embedding.shards import (
     Plan,
     Shard,
     Slab,
+    UnfinishedVectors,
+    Vectors,
     as_utf8,
     cast_texts,
     open_folder,
@@ -56,7 +59,7 @@ from vocabtool.embedding.shards import (
     without_a_value,
     write_shard,
 )
-from vocabtool.encoders.encoder import Encoder, FittedWeights, naming_documents
+from vocabtool.encoders.encoder import Encoder, FittedWeights, Pace, naming_documents
 from vocabtool.encoders.open_encoder import Model, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
@@ -68,7 +71,7 @@ from vocabtool.errors import (
     no_documents,
 )
 from vocabtool.streams.stream import Stream
-from vocabtool.system.messages import Progress, plural
+from vocabtool.system.messages import Progress, documents_done, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
@@ -85,6 +88,7 @@ BLANKS: Final = " \t\n\v\f\r"
 RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading into the actor
 SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
 SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
+KEPT_SECONDS: Final = 30.0  # for a shard; if it takes longer, its vectors are kept at once
 LAST: Final = -1  # number of the row with the read log, which is not a shard
 ANOTHER_STREAM: Final = (
     "the documents: they come from a stream, which cannot be read again to compare it (in Python, "
@@ -174,8 +178,8 @@ def embed(
     ``ray``: number of Ray actors that make shards. By default, this process makes all shards.
     ``ray_address``: address of a Ray cluster. By default, the one that ``RAY_ADDRESS`` names; if it
     names none, Ray is started on this machine.
-    ``progress``: a function that is called about every thousand documents, with a line that says
-    how many there are, and the share of the bytes that was read.
+    ``progress``: a function that is called about every thousand documents, or every few seconds,
+    with a line that says how many there are, and the share of the bytes that is done.
 
     Raises :class:`FolderNotEmpty` if the folder contains another run, :class:`FolderInUse` if a
     process already writes to it, :class:`NotFound` if there is no document, and
@@ -217,23 +221,16 @@ def embed(
         path, threads = folder.path.absolute(), threads or encoder.threads
         make_maker = partial(ShardMaker, path, plan, encoder, threads)
         size = sum(file.size for file in watched) if can_be_read_again(files) else 0
-        log, began, encoded = ReadLog(), time.monotonic(), Counts()
-
-        def on_slab(counts: Counts) -> None:
-            nonlocal encoded
-            encoded += counts
-            if progress is not None:
-                step = _step(encoded, time.monotonic() - began)
-                progress(step, log.bytes / size if size else 0.0)
-
+        log = ReadLog()
+        tally = Tally(log, size, progress)
         manifest, notes = read_manifest(folder.path), encoder.notes
         # Nothing to do if the manifest lists exactly these shards.
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             if ray is None:
-                new_shards = make_maker().write(Stream.of(read_slabs(log)), on_slab)
+                new_shards = make_maker().write(Stream.of(read_slabs(log)), tally.add, tally.tell)
             else:
-                new_shards = run_ray(read_slabs, make_maker, log, on_slab, ray, ray_address)
+                new_shards = run_ray(read_slabs, make_maker, log, tally.add, ray, ray_address)
             shards |= {shard.number: shard for shard in new_shards}
             if changed := changes(watched, facts_of(file.name for file in watched)):
                 raise VocabtoolError(
@@ -254,15 +251,43 @@ def embed(
             folder=str(folder.path),
             shards=len(manifest.shards),
             counts=counts,
-            encoded=encoded.documents,
+            encoded=tally.counts.documents,
             resumed=len(done),
             redone=redone,
             skipped=manifest.skipped,
             first_skipped=tuple(Skip(*skip) for skip in manifest.first_skipped),
             dropped=manifest.dropped,
-            seconds=time.monotonic() - began,
+            seconds=time.monotonic() - tally.began,
             notes=(*notes, *log.notes, *left_out(sources, options, folder.path)),
         )
+
+
+class Tally:
+    """What a run has encoded, and how far it is. ``counts``: of the slabs that are written.
+
+    ``size``: bytes of all files.
+    """
+
+    def __init__(self, log: ReadLog, size: int, progress: Progress | None) -> None:
+        self.counts, self.began = Counts(), time.monotonic()
+        self._log, self._size, self._progress = log, size, progress
+        self._rows, self._lock = 0, Lock()
+
+    def add(self, counts: Counts) -> None:
+        self.counts += counts
+        self.tell(max(self.counts.documents - self._rows, 0))  # actors of Ray tell only this
+
+    def tell(self, rows: int) -> None:
+        """Show that so many more documents are encoded. Several threads may call this."""
+        with self._lock:
+            self._rows += rows
+            self._log.done += rows
+            if self._progress is not None:
+                step = documents_done(self._rows, self._rows, time.monotonic() - self.began)
+                if self.counts.tokens:
+                    share = self.counts.tokens_unknown / self.counts.tokens
+                    step += f", {share:.1%} of words unknown"
+                self._progress(step, self._log.share(self._size))
 
 
 def _check_arguments(
@@ -282,14 +307,6 @@ def _check_arguments(
             raise ValueError(f"{name}: wanted at least 1, got {number}")
     if numbers["ray"] is None and ray_address is not None:
         raise ValueError("ray_address needs ray, the number of actors")
-
-
-def _step(counts: Counts, seconds: float) -> str:
-    rate = counts.documents / seconds if seconds else 0.0
-    step = f"{plural(counts.documents, 'document')}, {rate:,.0f}/s"
-    if counts.tokens:
-        step += f", {counts.tokens_unknown / counts.tokens:.1%} of words unknown"
-    return step
 
 
 def _words_of(encoder: Encoder) -> str | None:
@@ -368,8 +385,10 @@ def slabs_of(
     read = batches(sources, options, log=log, size=READ_BYTES, rows=rows, measure=measure)
     tables = tables_of(read, plan.kept_fields, options.on_error, log)
     for slab in cut_slabs(tables, plan.shard_rows, plan.batch_size):
+        log.documents += slab.table.num_rows
         if slab.shard in done:
             documents[slab.shard] += slab.table.num_rows
+            log.done += slab.table.num_rows
         else:
             yield slab
     for number, count in done.items():
@@ -438,7 +457,8 @@ def cut_slabs(tables: Iterable[pa.Table], shard_rows: int, batch_size: int) -> I
             size += int(ends[end]) - int(ends[start])
             is_full = rows == shard_rows or size >= SHARD_BYTES
             documents = rest.slice(start, end - start).combine_chunks()
-            yield Slab(shard=shard, table=documents, full=is_full)
+            first_row = rows - (end - start)
+            yield Slab(shard=shard, table=documents, full=is_full, start=first_row)
             if is_full:
                 shard, rows, size = shard + 1, 0, 0
             start = end
@@ -484,9 +504,18 @@ class ShardMaker:
         if encoder.fingerprint != plan.encoder:
             raise VocabtoolError("the model changed during the run: start over with --force")
         self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
+        self._pace = Pace()
+        self._unfinished = UnfinishedVectors(folder, plan.fingerprint, plan.dim)
+        self._on_rows: Callable[[int], None] = lambda rows: None
 
-    def write(self, slabs: Stream[Slab], on_slab: OnSlab) -> Iterator[Shard]:
-        """Look up the words of slabs, encode them, and yield each shard when it is written."""
+    def write(
+        self, slabs: Stream[Slab], on_slab: OnSlab, on_rows: Callable[[int], None] | None = None
+    ) -> Iterator[Shard]:
+        """Look up the words of slabs, encode them, and yield each shard when it is written.
+
+        ``on_rows``: is called, perhaps in another thread, with each number of encoded documents.
+        """
+        self._on_rows = on_rows or self._on_rows
         encoded = (
             slabs.map(self._look_up, workers=1)
             .prefetch(READ_AHEAD)
@@ -497,7 +526,9 @@ class ShardMaker:
             for first in remaining:
                 rows = _rest_of_shard(first, remaining, on_slab)
                 run = self._plan.fingerprint
-                yield write_shard(self._folder, first.shard, run, first.table.schema, rows)
+                shard = write_shard(self._folder, first.shard, run, first.table.schema, rows)
+                self._unfinished.remove(shard.number)
+                yield shard
 
     def _look_up(self, slab: Slab) -> Slab:
         words = self._encoder.words
@@ -510,7 +541,7 @@ class ShardMaker:
     def _encode(self, slab: Slab) -> Slab:
         texts, dtype, unknown = slab.table.column(TEXT).chunk(0), self._plan.dtype, slab.unknown
         with naming_documents(slab.table.column(ID).chunk(0)):
-            vectors = self._encoder.encode_batches(texts, self._plan.batch_size)
+            vectors = self._encode_or_find(slab, texts)
         replaced: NDArray[np.bool_] = np.zeros(len(texts), np.bool_)
         columns: list[pa.Array | pa.ChunkedArray] = []
         schema = shard_schema(self._plan, slab.table.schema, words=unknown is not None)
@@ -536,6 +567,32 @@ class ShardMaker:
         )
         table = pa.Table.from_arrays(columns, schema=schema)
         return Slab(shard=slab.shard, table=table, full=slab.full, counts=counts)
+
+    def _encode_or_find(self, slab: Slab, texts: pa.StringArray) -> list[Vectors]:
+        """Return the vectors of each batch: those of an earlier run, or new ones.
+
+        If the encoder is so slow that the whole shard takes long, new ones are kept at once.
+        """
+        size, vectors, row = self._plan.batch_size, list[Vectors](), 0
+        while row < len(texts):
+            batches: list[Vectors] = []
+            if slab.start is not None:
+                some = texts[row : row + size]
+                batch = self._unfinished.find(slab.shard, slab.start + row, some)
+                batches = [] if batch is None else [batch]
+            if not batches:
+                _, count = next(self._pace.spans(len(texts) - row, size))
+                began = time.monotonic()
+                with self._pace.timed(count):
+                    batches = self._encoder.encode_batches(texts[row : row + count], size)
+                seconds = (time.monotonic() - began) * self._plan.shard_rows / count
+                if slab.start is not None and seconds > KEPT_SECONDS:
+                    self._unfinished.add(slab.shard, slab.start + row, texts[row:], batches)
+            count = sum(map(len, batches))
+            row += count
+            vectors += batches
+            self._on_rows(count)
+        return vectors
 
 
 def _rest_of_shard(first: Slab, others: Iterator[Slab], on_slab: OnSlab) -> Iterator[Slab]:

@@ -16,13 +16,16 @@ import hashlib
 import json
 import os
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from shutil import rmtree
+from threading import Lock
 from typing import IO, Any, Final
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as of
@@ -49,6 +52,7 @@ from vocabtool.system.own_files import (
     whole_file,
 )
 from vocabtool.system.parallel import in_batches
+from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import is_utf8
 
 Vectors = NDArray[np.float32]
@@ -235,6 +239,8 @@ def _show_value(value: Any) -> str:
 NAME: Final = "shard-{:06}.parquet"
 NAMES: Final = re.compile(r"shard-(\d{6,})\.parquet")
 PART: Final = ".part"  # suffix of a shard that is being written
+UNFINISHED: Final = ".vectors"  # suffix of the vectors of a shard that is not written yet
+PLACE: Final = struct.Struct("<QII")  # first row, number of rows, CRC-32C
 KEY: Final = b"vocabtool"
 GROUP_ROWS: Final = 2048  # minimum of a row group; slabs are not split
 SYNC_BYTES: Final = 16 << 20  # written between flushes, so that the last flush is short
@@ -300,6 +306,7 @@ class Slab:
     """Consecutive documents of one shard, encoded together.
 
     - ``shard``: the number of the shard. ``full``: whether it ends after this slab.
+    - ``start``: number of rows of the shard before this slab; ``None`` if that is not known.
     - ``table``: the columns ``id``, ``text`` and the kept fields. Each has one chunk. Strings may
       contain invalid UTF-8. Once encoded: the columns of the shard.
     - ``unknown``: the unknown words of the texts, once they were looked up.
@@ -308,6 +315,7 @@ class Slab:
     shard: int
     table: pa.Table
     full: bool = False
+    start: int | None = None
     unknown: pa.ListArray | None = None
     counts: Counts = Counts()
 
@@ -355,6 +363,84 @@ def write_shard(
         raise
     sync_folder(folder)
     return Shard(name, number, run, size, counts)
+
+
+class UnfinishedVectors:
+    """The vectors of shards that are not written yet: a killed run need not make them again.
+
+    Each shard has a file: the fingerprint of the run, then for each batch of the encoder the first
+    row, the number of rows, the CRC-32C of the texts and vectors, and the vectors: float32.
+    Several threads may call the methods. The folder is locked: see :func:`open_folder`.
+    """
+
+    def __init__(self, folder: Path, run: str, dim: int) -> None:
+        self._folder, self._run, self._dim = folder, run.encode(), dim
+        self._lock = Lock()
+        self._places: dict[int, dict[int, tuple[int, int, int]]] = {}  # by shard and first row
+
+    def find(self, shard: int, start: int, texts: pa.StringArray) -> Vectors | None:
+        """Return the vectors of texts that begin at a row of a shard, or ``None``."""
+        with self._lock:
+            if shard not in self._places:
+                self._places[shard] = self._scan(shard)
+            place = self._places[shard].get(start)
+        if place is None:
+            return None
+        offset, rows, crc32c = place
+        with self._path(shard).open("rb") as file:
+            file.seek(offset)
+            data = file.read(4 * rows * self._dim)
+        if rows != len(texts) or _checksum(texts, data) != crc32c:
+            return None
+        return np.frombuffer(data, "<f4").reshape(rows, self._dim).astype(np.float32)
+
+    def add(
+        self, shard: int, start: int, texts: pa.StringArray, batches: Iterable[Vectors]
+    ) -> None:
+        """Write batches, and flush them to disk. ``texts``: those from the row ``start`` on."""
+        with self._lock, self._path(shard).open("ab") as file:
+            if not file.tell():
+                file.write(self._run)
+            for batch in batches:
+                data = batch.astype("<f4", copy=False).tobytes()
+                crc32c = _checksum(texts[: len(batch)], data)
+                file.write(PLACE.pack(start, len(batch), crc32c) + data)
+                start, texts = start + len(batch), texts[len(batch) :]
+            file.flush()
+            os.fsync(file.fileno())
+
+    def remove(self, shard: int) -> None:
+        """Remove the vectors of a shard that is written."""
+        self._path(shard).unlink(missing_ok=True)
+
+    def _path(self, shard: int) -> Path:
+        return self._folder / f".{NAME.format(shard)}{UNFINISHED}"
+
+    def _scan(self, shard: int) -> dict[int, tuple[int, int, int]]:
+        """Find the batches, and cut off what a kill left of the last one."""
+        places: dict[int, tuple[int, int, int]] = {}
+        path = self._path(shard)
+        if not path.is_file():
+            return places
+        with path.open("r+b") as file:
+            size, end = os.fstat(file.fileno()).st_size, len(self._run)
+            if file.read(end) != self._run:
+                end = 0  # of another run
+            while end and end + PLACE.size <= size:
+                file.seek(end)
+                start, rows, crc32c = PLACE.unpack(file.read(PLACE.size))
+                offset = end + PLACE.size
+                if offset + 4 * rows * self._dim > size:
+                    break
+                places[start] = offset, rows, crc32c
+                end = offset + 4 * rows * self._dim
+            file.truncate(end)
+        return places
+
+
+def _checksum(texts: pa.StringArray, vectors: bytes) -> int:
+    crc32c: int = google_crc32c.value(b"\0".join(as_bytes(texts)))
+    return int(google_crc32c.extend(crc32c, vectors))
 
 
 def flush(file: IO[bytes]) -> None:
@@ -559,16 +645,19 @@ class Folder:
         self.path = path
 
     def has_shards(self) -> bool:
-        """Whether the folder contains shards, or its manifest lists shards."""
+        """Whether the folder contains shards or their vectors, or its manifest lists shards."""
         manifest = read_manifest(self.path)
-        return bool(self._shard_names()) or (manifest is not None and bool(manifest.shards))
+        if self._shard_names() or any(self.path.glob(f".shard-*{UNFINISHED}")):
+            return True
+        return manifest is not None and bool(manifest.shards)
 
     def weights(self) -> FittedWeights | None:
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
-        for name in (MANIFEST, *self._shard_names()):
+        others = [file.name for file in self.path.glob(f".shard-*{UNFINISHED}")]
+        for name in (MANIFEST, *self._shard_names(), *others):
             (self.path / name).unlink(missing_ok=True)
         if weights is None:
             (self.path / WEIGHTS).unlink(missing_ok=True)
@@ -617,6 +706,8 @@ class Folder:
             dropped=log.repeated,
             first_skipped=tuple((skip.place, skip.reason) for skip in log.skipped.first),
         )
+        for file in self.path.glob(f".shard-*{UNFINISHED}"):
+            file.unlink()
         self._write(MANIFEST, encode_record(manifest, kind=KIND, version=VERSION))
         return manifest
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
 Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
-DEFAULT_BATCH: Final = 256  # texts at a time; where they are padded, sorted by length first
+DEFAULT_BATCH: Final = 64  # texts at a time; where they are padded, sorted by length first
+FIRST_ROWS: Final = 32  # texts that are encoded together before the speed of the encoder is known
+MOST_SECONDS: Final = 10.0  # that the encoder is given texts for at a time
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
@@ -345,6 +348,35 @@ class Encoder(ABC):
         vars(encoder).update(vars(self), words=words, _notes=(*self._notes, *words.notes))
         encoder.options = replace(self.options, vocabulary=words)
         return encoder
+
+
+class Pace:
+    """How many texts an encoder is given at a time: as many as it encodes in some seconds."""
+
+    def __init__(self) -> None:
+        self._rows = FIRST_ROWS
+
+    def spans(self, rows: int, step: int = 1) -> Iterator[tuple[int, int]]:
+        """Yield the first row and the end of each part of so many rows.
+
+        The length of a part is a multiple of ``step``, apart from the last part.
+        """
+        start = 0
+        while start < rows:
+            end = min(start + max(self._rows // step, 1) * step, rows)
+            yield start, end
+            start = end
+
+    @contextmanager
+    def timed(self, rows: int) -> Iterator[None]:
+        """Learn from the time that the encoder needs for so many rows in the ``with`` block."""
+        began = time.monotonic()
+        yield
+        seconds = time.monotonic() - began
+        if seconds > MOST_SECONDS:
+            self._rows = max(rows // 2, 1)
+        elif rows >= self._rows and seconds < MOST_SECONDS / 4:
+            self._rows = 2 * rows
 
 
 def decode_texts(texts: Texts) -> list[str]:

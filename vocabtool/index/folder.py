@@ -22,8 +22,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from glob import escape, has_magic
 from hashlib import sha256
@@ -57,7 +56,7 @@ from vocabtool.system.arguments import check_options
 from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
 
 KIND: Final = "index"
-FORMAT: Final = 7
+FORMAT: Final = 8
 ADVICE: Final = "index the documents again: run the same `vocabtool index` command with --force"
 
 Result = TypeVar("Result")
@@ -195,6 +194,7 @@ class Load:
     - ``documents``: number of documents read and committed.
     - ``alone``: whether every row of the index is from this load.
     - ``synced``: whether the load was a sync, and later no document was deleted by id.
+    - ``began``: the time at which the load began, in ISO format.
     """
 
     plan: str
@@ -202,6 +202,7 @@ class Load:
     finished: bool
     alone: bool
     synced: bool
+    began: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,18 +448,6 @@ def refuse_others(path: Path, *, allow_index: bool = False) -> None:
         raise FolderNotEmpty(f"{path}: not empty, it contains {others[0]!r}; name a new folder")
 
 
-@contextmanager
-def removed_if_empty(path: Path) -> Iterator[None]:
-    """If the ``with`` block fails before it adds a document, remove the index that it created."""
-    new = not path.exists()
-    try:
-        yield
-    except BaseException:
-        if new and is_index(path) and not read_manifest(path).rows:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
-
-
 def is_address(path: str | os.PathLike[str]) -> bool:
     """Whether ``path`` is the address of an index; false if a file or folder has this name."""
     return (
@@ -471,13 +460,14 @@ def home(path: Path) -> Path:
     return path.parent if BUILD.fullmatch(path.name) else path
 
 
-def build_folder(path: Path, plan: str) -> Path:
+def build_folder(path: Path, build: str) -> Path:
     """Return the folder in which to build an index that will replace the one in ``path``.
 
-    The same ``plan`` gives the same folder, so that an interrupted build is resumed. Removes the
-    folders of other builds. Raises :class:`FolderInUse` if one of them is still running.
+    The same name of a ``build`` gives the same folder, so that an interrupted build is resumed.
+    Removes the folders of other builds. Raises :class:`FolderInUse` if one of them is still
+    running.
     """
-    own = path / f".new-{sha256(plan.encode()).hexdigest()[:16]}"
+    own = path / f".new-{sha256(build.encode()).hexdigest()[:16]}"
     for folder in path.iterdir():
         if BUILD.fullmatch(folder.name) and folder != own:
             remove_build(folder)

@@ -30,6 +30,7 @@ from vocabtool.index.folder import (
     VECTORS,
     Commit,
     Configuration,
+    Load,
     Manifest,
     make_current,
     new_generation,
@@ -105,15 +106,19 @@ class FolderStore:
         opened: OpenedModel,
         *,
         replaces: bool,
+        build: str | None,
     ) -> FolderStore:
         """Create an empty index. Raises the errors of :meth:`Index.create`.
 
         ``replaces``: whether :meth:`put_in_place` will replace an index that is already there.
+        ``build``: the name by which :meth:`open_build` will find it until then.
         """
         path = Path(address)
-        if replaces and folder.is_index(path):
+        if replaces and (folder.is_index(path) or build is not None):
             refuse_others(path, allow_index=True)
-            path = folder.build_folder(path, uuid.uuid4().hex)
+            with reading(str(path)):
+                path.mkdir(parents=True, exist_ok=True)
+            path = folder.build_folder(path, build or uuid.uuid4().hex)
         refuse_others(path)
         is_new = not path.exists()
         with telling_full_disk(path):
@@ -127,14 +132,15 @@ class FolderStore:
                         configuration=configuration,
                         model_files=opened.save(path),
                     )
-                    build, final = new_generation(path)
+                    unfinished, final = new_generation(path)
                     cutter = cutter_of(str(path), configuration)
-                    with closing(FolderTransaction.create(build, manifest, cutter)) as transaction:
+                    transaction = FolderTransaction.create(unfinished, manifest, cutter)
+                    with closing(transaction):
                         transaction.commit(manifest)
-                    make_current(build, final)
+                    make_current(unfinished, final)
             except BaseException:
                 if is_new:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove_folder(path)
                 raise
         # So that neither the model nor the vocabulary is opened twice.
         return cls(path, opened.encoder, {"vocabulary": opened.vocabulary})
@@ -186,6 +192,34 @@ class FolderStore:
                     sizes[purpose] += file.stat().st_size
         return {purpose: size for purpose, size in sizes.items() if size or purpose != "other"}
 
+    @classmethod
+    def open_build(
+        cls, address: str | Path, build: str, model: Model | None, options: Mapping[str, Any]
+    ) -> FolderStore | None:
+        """Open an unfinished index with this name of a build; remove all other builds.
+
+        ``None`` if there is none, or if it is damaged or made with other options.
+        """
+        path = Path(address)
+        if not path.is_dir():
+            return None
+        refuse_others(path, allow_index=True)
+        begun = folder.build_folder(path, build)
+        with suppress(VocabtoolError):
+            store = cls(begun, model, options)
+            store.snapshot.model.check_given()
+            return store
+        folder.remove_build(begun)
+        return None
+
+    def replacement(self) -> Load | None:
+        """Return the last load of an unfinished index that will replace this one."""
+        for build in self.path.iterdir():
+            if folder.BUILD.fullmatch(build.name):
+                with suppress(VocabtoolError, OSError):  # perhaps it is being removed
+                    return read_manifest(build).load
+        return None
+
     @property
     def is_build(self) -> bool:
         return folder.home(self.path) != self.path
@@ -206,10 +240,18 @@ class FolderStore:
             self.refresh()
             if not (if_empty and self.snapshot.rows):
                 self.close()
-                shutil.rmtree(self.path)
+                _remove_folder(self.path)
 
     def close(self) -> None:
         self.snapshot.commit.database.close()
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove an index, and the folder that it was built in if nothing else is there."""
+    shutil.rmtree(path, ignore_errors=True)
+    if folder.home(path) != path:
+        with suppress(OSError):
+            path.parent.rmdir()
 
 
 def compact(path: Path, progress: Progress | None = None) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpa
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import COMMIT_ROWS, OnExisting
+from vocabtool.choices import COMMIT_ROWS, COMMIT_SECONDS, OnExisting
 from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadArguments, ReadOptions
 from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
@@ -90,6 +90,7 @@ class Creation(IndexOptions, Opening):
     sample: Iterable[str | bytes] | None = None
     force: bool = False
     in_place: bool = True
+    build: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class CreationForSources(IndexOptions, EncoderOptions):
     notify: Callable[[str], object] | None = field(default=None, kw_only=True)
     force: bool = field(default=False, kw_only=True)
     in_place: bool = field(default=True, kw_only=True)
+    build: str | None = field(default=None, kw_only=True)
 
 
 class Index:
@@ -152,6 +154,9 @@ class Index:
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
+        - ``build``: a name for all that the new index is made of. With ``in_place=False``, an
+          index that an interrupted process began to build under the same name is opened again, and
+          :meth:`load` resumes.
         - The other arguments are the options of :class:`~vocabtool.index.folder.IndexOptions`, such
           as ``metric="l2"``, and those of the model:
           :class:`~vocabtool.encoders.encoder.EncoderOptions`. Without a ``model``, ``dim`` is the
@@ -164,7 +169,15 @@ class Index:
         contain an index. Raises ``ValueError`` for conflicting arguments, and
         :class:`VocabtoolError` for other errors.
         """
-        of_model = request.given_options()
+        of_model, kind = request.given_options(), store_class(request.path)
+        if request.build is not None and not (request.force and not request.in_place):
+            raise ValueError("build needs force=True and in_place=False")
+        if request.build is not None:
+            options = {name: value for name, value in of_model.items() if name != "dim"}
+            options = options if request.model is None else of_model
+            begun = kind.open_build(request.path, request.build, request.model, options)
+            if begun is not None:
+                return cls(begun)
         if request.model is not None:
             opened = open_model(request.model, of_model, request.sample)
         elif request.dim is None:
@@ -176,9 +189,11 @@ class Index:
             raise ValueError(f"{others[0]}: this argument needs a model")
         else:
             opened = vocabulary_alone(request.vocabulary, request.rule)
-        kind = store_class(request.path)
         configuration = opened.configuration(request, request.dim or 0, kind.exact_below)
-        index = cls(kind.create(request.path, configuration, opened, replaces=request.force))
+        replaces, build = request.force, request.build
+        index = cls(
+            kind.create(request.path, configuration, opened, replaces=replaces, build=build)
+        )
         if index.is_build and request.force and request.in_place:
             return index.put_in_place()
         return index
@@ -390,7 +405,8 @@ class Index:
         if the index has no vocabulary. Raises the errors of :meth:`open`.
         """
         with self._snapshot.at_one_commit() as snapshot:
-            return contents.stats(snapshot, self._store.sizes(), unknown=unknown, progress=progress)
+            sizes, replacement = self._store.sizes(), self._store.replacement()
+            return contents.stats(snapshot, sizes, replacement, unknown=unknown, progress=progress)
 
     def export(
         self,
@@ -486,19 +502,25 @@ class Index:
             return self.manifest.commit != before
 
     @contextmanager
-    def writer(self, progress: Progress | None = None) -> Iterator[Writer]:
+    def writer(
+        self, progress: Progress | None = None, *, commit_seconds: float | None = None
+    ) -> Iterator[Writer]:
         """Open a :class:`Writer` for a ``with`` block.
 
         The end of the block commits the changes. An exception in the block rolls them back.
 
-        ``progress``: a function that is called while approximate search is built, with the name of
-        the step and the share that is done.
+        - ``progress``: a function that is called while approximate search is built, with the name
+          of the step and the share that is done.
+        - ``commit_seconds``: while documents are added, also commit when the last commit was so
+          long ago. What was committed stays, whatever happens later. By default, nothing is
+          committed before the end of the block.
 
         Raises :class:`FolderInUse` if another process or thread is writing, and :class:`NoSpace`
         if the disk is full: what was committed before stays.
         """
         with self._store.begin() as transaction:
-            writer = Writer(self.name, transaction, self._snapshot.model, progress)
+            model = self._snapshot.model
+            writer = Writer(self.name, transaction, model, progress, commit_seconds)
             yield writer
             writer.commit()
         self.refresh()
@@ -510,6 +532,7 @@ class Index:
         *,
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
+        commit_seconds: float = COMMIT_SECONDS,
         threads: int | None = None,
         progress: Progress | None = None,
         vectors: Given | None = None,
@@ -524,7 +547,9 @@ class Index:
           ``options`` may also be keyword arguments.
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
-        - ``commit_rows``: number of documents in each commit.
+        - ``commit_rows``, ``commit_seconds``: there is a commit after so many documents, or so long
+          after the last one, whichever comes first. The encoder is given texts for about ten
+          seconds at a time, so a killed process has lost little more.
         - ``vectors``: the documents' vectors: a file (.npy, or Parquet, perhaps with ids) or an
           array, shape (n, dim). Vectors without ids must be in the order of
           the documents. If the index has a model, it must make the same vectors; up to 8
@@ -542,7 +567,7 @@ class Index:
             threads=threads,
             vectors=vectors,
         )
-        with self.writer(progress) as writer:
+        with self.writer(progress, commit_seconds=commit_seconds) as writer:
             self.refresh()
             return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 
@@ -553,6 +578,7 @@ class Index:
         sync: bool = False,
         force: bool = False,
         commit_rows: int = COMMIT_ROWS,
+        commit_seconds: float = COMMIT_SECONDS,
         threads: int | None = None,
         progress: Progress | None = None,
         vectors: Given | None = None,
@@ -585,7 +611,7 @@ class Index:
             force=force,
             vectors=vectors,
         )
-        with self.writer(progress) as writer:
+        with self.writer(progress, commit_seconds=commit_seconds) as writer:
             self.refresh()
             return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 

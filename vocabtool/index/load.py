@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from glob import has_magic
 from itertools import chain, product
@@ -61,7 +62,7 @@ from vocabtool.index.measures import CANDIDATES, Canaries, compare_canaries, spr
 from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
 from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice
-from vocabtool.system.messages import Progress
+from vocabtool.system.messages import Progress, documents_done
 from vocabtool.system.parallel import closed_after
 from vocabtool.system.ranking import Rows, are_among
 from vocabtool.tokenization.text_arrays import not_utf8
@@ -230,6 +231,7 @@ class Loader:
         self._log = ReadLog()
         self._measure: CountTokens | None = None
         self._start = 0
+        self._began = datetime.now(UTC).isoformat(timespec="seconds")
         self._counts = Counter(read=0)  # by fields of LoadReport
         self._committed = 0  # documents read at the last commit
         self._alone = False
@@ -250,7 +252,9 @@ class Loader:
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
             self._start = last.documents if request.options is not None else 0
-            self._counts["read"] = self._committed = self._start
+            self._counts["read"] = self._committed = self._log.documents = self._start
+            if not last.finished:
+                self._began = last.began
         elif last is not None and not last.finished and request.sources is not None:
             raise FolderNotEmpty(self._name, (HALF_DONE,))
         writer.transaction.register_sources(self._sources)
@@ -301,12 +305,10 @@ class Loader:
         from vocabtool.streams.stream import Stream  # a search needs no streams
 
         encoder, counts, given = self._before.model.encoder, self._counts, self._request.vectors
-        done, size = self._log.bytes, sum(fact.size for fact in _facts([part]))
         threads = self._request.threads or (1 if encoder is None else encoder.threads)
         shards = None
         if part.shards is not None:
             shards, threads = Shards.open(part.shards), 0  # there is little to do
-            done, size = counts["read"] - self._start, len(shards)
         elif encoder is None and given is None and part.options.vector_field is None:
             raise VocabtoolError(
                 f"{self._name}: contains your own vectors and has no encoder: pass the vectors of "
@@ -318,19 +320,27 @@ class Loader:
         read = Stream.from_generator(partial(self._read, part, shards))
         if given is not None:
             read = Stream.from_generator(partial(self._with_vectors, part, given, read))
+        elif shards is None and part.options.vector_field is None:
+            read = read.flat_map(self._in_pieces)
         prepared = read.map(partial(self._prepare, part))
-        estimated = 0
+        estimated, began, before = 0, time.monotonic(), counts["read"]
+        done, size = before - self._start, sum(fact.size for fact in self._facts)
         with closed_after(prepared.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, part)
+                self._log.done = counts["read"]
                 estimated += batch.estimated
-                if counts["read"] - self._committed >= self._request.commit_rows:
+                rows = counts["read"] - self._committed
+                if rows >= self._request.commit_rows or self._writer.is_due:
                     self._writer.commit(self._load(finished=False), codes=False)
                     self._committed = counts["read"]
                 if self._progress is not None:
-                    now = self._log.bytes if shards is None else counts["read"]
-                    share = (now - done) / size if size else 0.0
-                    self._progress(f"{counts['read']:,} documents", share)
+                    new = counts["read"] - before
+                    step = documents_done(counts["read"], new, time.monotonic() - began)
+                    share = self._log.share(size)
+                    if shards is not None:
+                        share = (counts["read"] - done) / len(shards)
+                    self._progress(step, share)
         return estimated
 
     def _add(self, encoded: LoadBatch, part: Part) -> None:
@@ -392,6 +402,7 @@ class Loader:
             finished=finished,
             alone=self._alone,
             synced=finished and self._request.sync,
+            began=self._began,
         )
 
     def _read(self, part: Part, shards: Shards | None) -> Iterator[tuple[Batch, int]]:
@@ -415,9 +426,16 @@ class Loader:
                 )
             with closed_after(read):
                 for batch in read:
+                    self._log.documents += len(batch)
                     name, number = files.get(batch.source, (batch.source, ENCODED))
                     searched = PATH_FIRST if batch.path_first else part.options.fields
                     yield of_file(batch.with_source(name), searched=searched), number
+
+    def _in_pieces(self, read: tuple[Batch, int]) -> Iterator[tuple[Batch, int]]:
+        """Cut documents that the encoder would need too long for."""
+        batch, source = read
+        for piece in self._writer.cut(batch):
+            yield piece, source
 
     def _with_vectors(
         self, part: Part, given: Given, read: Iterable[tuple[Batch, int]]
@@ -537,7 +555,7 @@ class Loader:
                 new = batch.only(is_new)
             if len(new):
                 encoder = self._writer.encoder()
-                with naming_documents(new.id_array()):
+                with naming_documents(new.id_array()), self._writer.pace.timed(len(new)):
                     vectors[is_new], *cut = encoder.encode_counting(new.texts)
                 counts["too_long"], counts["tokens_cut"], estimated = cut
             counts["encoded"] = len(new)

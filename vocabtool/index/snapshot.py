@@ -21,7 +21,7 @@ from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
 from vocabtool.index.documents import ID, TEXT
-from vocabtool.index.folder import Manifest
+from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.measures import Agreement
 from vocabtool.index.model import IndexModel
 from vocabtool.keywords.cutter import places_of, text_in_utf8
@@ -307,7 +307,8 @@ class IndexStats:
     - ``deleted``: number of deleted rows that are still on disk.
     - ``commit``: number of the commit.
     - ``generation``: number of the folder that contains the commit.
-    - ``loading``: whether a load is unfinished.
+    - ``loading``: the load that is running or was interrupted; its ``documents`` are 0 if it is an
+      update. ``replacement``: the same of a new index that will replace this one.
     - ``model``: path or name of the model; ``None`` if the vectors are your own.
     - ``recall``: recall@10 of approximate search when it was built; ``None`` for exact search.
     - ``calibration``: the calibrated weight of keyword search; ``None`` for the default weight.
@@ -323,7 +324,8 @@ class IndexStats:
     deleted: int
     commit: int
     generation: int
-    loading: bool
+    loading: Load | None
+    replacement: Load | None
     fields: tuple[FieldStats, ...]
     model: str | None
     kind: str | None
@@ -344,6 +346,7 @@ class IndexStats:
 def stats(
     snapshot: IndexSnapshot,
     files: Mapping[str, int],
+    replacement: Load | None,
     *,
     unknown: bool = False,
     progress: Progress | None = None,
@@ -360,7 +363,8 @@ def stats(
         deleted=manifest.deleted,
         commit=manifest.commit,
         generation=snapshot.number,
-        loading=load is not None and not load.finished,
+        loading=None if load is None or load.finished else load,
+        replacement=replacement,
         fields=tuple(fields),
         model=configuration.model,
         kind=configuration.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Batch, SkipCounter
 from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.embedding.shards import as_utf8
-from vocabtool.encoders.encoder import Encoder, Vectors
+from vocabtool.encoders.encoder import Encoder, Pace, Vectors
 from vocabtool.errors import DuplicateId, VocabtoolError
 from vocabtool.index.database import ENCODED
 from vocabtool.index.documents import (
@@ -50,12 +51,13 @@ FAILED: Final = "an earlier change failed: close the writer; uncommitted changes
 class Writer:
     """Changes an index; made by :meth:`Index.writer`. Commits at the end of its ``with`` block.
 
-    An exception in the block rolls everything back. One thread may use a writer at a time, while
-    others search the index. To add many documents, call :meth:`commit` now and then, or use
-    :meth:`Index.load`.
+    An exception in the block rolls everything back that is not committed. One thread may use a
+    writer at a time, while others search the index. To add many documents, call :meth:`commit` now
+    and then, pass ``commit_seconds``, or use :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
     - ``transaction``: the changes, as the store writes them.
+    - ``pace``: the number of texts that are encoded together.
     """
 
     def __init__(
@@ -64,7 +66,10 @@ class Writer:
         transaction: Transaction,
         model: IndexModel,
         progress: Progress | None = None,
+        commit_seconds: float | None = None,
     ) -> None:
+        if commit_seconds is not None and commit_seconds < 0:
+            raise ValueError(f"commit_seconds must be at least 0, got {commit_seconds}")
         self.left_out = SkipCounter()
         self._name = name
         self._model = model
@@ -74,7 +79,9 @@ class Writer:
         self._changed = False
         self._deletes = False  # by ids
         self._failed = False
+        self._commit_seconds, self._committed = commit_seconds, time.monotonic()
         self.transaction = transaction
+        self.pace = Pace()
 
     @property
     def manifest(self) -> Manifest:
@@ -85,6 +92,12 @@ class Writer:
     def rows(self) -> int:
         """Number of rows, committed or not."""
         return self.transaction.rows
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last commit was ``commit_seconds`` ago, or longer."""
+        seconds = time.monotonic() - self._committed
+        return self._commit_seconds is not None and seconds >= self._commit_seconds
 
     def add(
         self,
@@ -120,7 +133,12 @@ class Writer:
                 taken += len(batch)
                 if matrix is not None and taken > len(matrix):
                     break
-                self.add_batch(batch, of_batch, on_existing=on_existing, on_error=on_error)
+                # What is rolled back as a whole needs no pieces.
+                is_cut = matrix is None and self._commit_seconds is not None
+                for piece in self.cut(batch) if is_cut else [batch]:
+                    self.add_batch(piece, of_batch, on_existing=on_existing, on_error=on_error)
+                    if self.is_due:
+                        self.commit(codes=False)
             if matrix is not None and taken != len(matrix):
                 count = len(documents) if isinstance(documents, Sized) else taken
                 passed = plural(len(matrix), "vector", "vectors")
@@ -206,7 +224,9 @@ class Writer:
             if not len(batch):
                 return
             if vectors is None:
-                vectors, source = self.encoder().encode(batch.texts), source or ENCODED
+                encoder = self.encoder()
+                with self.pace.timed(len(batch)):
+                    vectors, source = encoder.encode(batch.texts), source or ENCODED
             metric = self.manifest.configuration.metric
             sources = [source] * len(batch)
             self.transaction.append(batch, prepare(vectors, metric), sources)
@@ -231,6 +251,11 @@ class Writer:
                 compare_canaries(self._name, self.transaction.canaries(), encoder, metric)
                 self._is_same_model = True
         return encoder
+
+    def cut(self, batch: Batch) -> Iterator[Batch]:
+        """Yield as many documents at a time as the encoder makes in some seconds."""
+        for start, end in self.pace.spans(len(batch)):
+            yield batch.part(start, end) if end - start < len(batch) else batch
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
         """Return the documents in UTF-8, with null for each value that does not fit its field."""
@@ -276,7 +301,7 @@ class Writer:
         with self._all_or_nothing():
             manifest = replace(manifest, commit=self.manifest.commit + 1)
             self.transaction.commit(manifest, codes=codes, progress=self._progress)
-        self._changed = False
+        self._changed, self._committed = False, time.monotonic()
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
         """Return a mask of the documents to add; delete the documents that they replace."""

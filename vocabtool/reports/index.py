@@ -164,6 +164,16 @@ def _stats_facts(index: Index, stats: IndexStats) -> Iterator[tuple[str, str]]:
         yield "unknown", f"{stats.tokens_unknown:,} of {words} ({share})"
         if stats.unknown_words:
             yield "", value_counts(stats.unknown_words)
+    for load, name, command in (
+        (stats.loading, "unfinished", "index FILE... -o DIR`"),
+        (stats.replacement, "new index", "index FILE... -o DIR --force`"),
+    ):
+        if load is not None:
+            documents = plural(load.documents, "document")
+            again = f"`vocabtool {command} with the same FILEs and options continues"
+            if load is stats.loading and not load.documents:
+                documents, again = "an update", "`vocabtool update DIR` encodes the rest"
+            yield name, f"{documents}, since {load.began}. If no process is running: {again}"
     sizes = ", ".join(f"{name} {decimal(size)}" for name, size in stats.files.items())
     yield "disk", f"{decimal(sum(stats.files.values()))}: {sizes}"
     sources = list(stats.sources[:NAMED])

@@ -15,6 +15,15 @@ def tell(message: str) -> None:
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
+def documents_done(count: int, new: int, seconds: float) -> str:
+    """Return the name of a step: a number of documents, and how many a second.
+
+    ``new``: those of this run, which took so many seconds.
+    """
+    rate = new / seconds if seconds else 0.0
+    return f"{plural(count, 'document')}, {rate:,.{int(rate < 10)}f}/s"
+
+
 def plural(count: int, one: str, more: str = "") -> str:
     """Return a count with its noun. ``more``: the plural, by default with an s at the end."""
     return f"{count:,} {one if count == 1 else more or f'{one}s'}"

@@ -24,7 +24,7 @@ import google_crc32c
 
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.folder import MODEL_FILE, Configuration, Manifest
+from vocabtool.index.folder import MODEL_FILE, Configuration, Load, Manifest
 from vocabtool.index.generation import cutter_of
 from vocabtool.index.model import IndexModel, OpenedModel
 from vocabtool.index.postgres.database import SCHEMA, TABLES, Connections, one_commit, run
@@ -36,6 +36,7 @@ from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
 
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
+NAME_OF_BUILD: Final = "build"  # the fact that says of what arguments it is made
 # The length of a text as stored in a posting: the function stored_length in keywords/cutter.py.
 BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
 STORED_LENGTH: Final = (
@@ -125,12 +126,15 @@ class PostgresStore:
         opened: OpenedModel,
         *,
         replaces: bool,
+        build: str | None,
     ) -> PostgresStore:
         """Create an empty index, as :meth:`FolderStore.create` does."""
         connections, index = _parse(str(address))
         with tempfile.TemporaryDirectory() as folder:
             crcs = opened.save(Path(folder))
             files = {name: (Path(folder) / name).read_bytes() for name in crcs}
+        if build is not None:
+            files[NAME_OF_BUILD] = build.encode()
         if replaces:
             index += BUILD
             with suppress(NotFound):
@@ -142,6 +146,29 @@ class PostgresStore:
         except BaseException:
             connections.drop_index(n, index, if_empty=True)
             raise
+
+    @classmethod
+    def open_build(
+        cls, address: str | Path, build: str, model: Model | None, options: Mapping[str, Any]
+    ) -> PostgresStore | None:
+        """Open an unfinished index, as :meth:`FolderStore.open_build` does."""
+        connections, index = _parse(str(address))
+        with suppress(VocabtoolError):
+            n = connections.find_index(index + BUILD)
+            statement = f"SELECT value FROM facts_{n} WHERE name = %s"
+            if connections.fetch(statement, NAME_OF_BUILD) == [(build.encode(),)]:
+                store = cls(connections, index + BUILD, n, model, options)
+                store.snapshot.model.check_given()
+                return store
+        return None
+
+    def replacement(self) -> Load | None:
+        """Return the last load of an unfinished index that will replace this one."""
+        connections = self._connections
+        with suppress(VocabtoolError):  # perhaps it is being removed
+            n = connections.find_index(self._index + BUILD)
+            return connections.read(lambda opened: connections.read_manifest(opened, n)).load
+        return None
 
     @classmethod
     def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
