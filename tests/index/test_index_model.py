@@ -151,12 +151,12 @@ def test_other_lengths_count_where_the_metric_uses_them(
 
 
 def test_the_noise_of_an_inexact_model_is_no_change(tmp_path: Path) -> None:
-    """A batch of 40 texts was stored, 8 are encoded again, then 1: angles of log 40, log 8, 0."""
+    """A batch of 32 texts was stored, 8 are encoded again, then 1: angles of log 32, log 8, 0."""
     noise[0] = 0.1
     index = made(tmp_path, TEXTS)
     found = index.verify(model=True).encoded
     assert found is not None
-    assert found.lowest == pytest.approx(math.cos(0.1 * math.log(5)), abs=1e-3)
+    assert found.lowest == pytest.approx(math.cos(0.1 * math.log(4)), abs=1e-3)
     assert found.lowest < MIN_AGREEMENT
     assert add(index, ["one more"]) == 1
     turn(0.8)
