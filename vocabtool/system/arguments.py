@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache, wraps
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -96,12 +96,27 @@ def takes(
                 if name not in of_kind:
                     what = f"{method.__name__} has no argument {name!r}; its arguments are "
                     raise TypeError(what + ", ".join(of_kind))
-            return method(self, kind(*args, **kwargs))
+            try:
+                options = kind(*args, **kwargs)
+            except TypeError:  # its message names the dataclass, which the caller does not know
+                _check_call(method.__name__, signature(kind), args, kwargs)
+                raise
+            return method(self, options)
 
         call.__signature__ = own.replace(parameters=[it, *of_kind.values()])  # type: ignore[attr-defined] # of help()
         return call
 
     return decorate
+
+
+def _check_call(
+    name: str, arguments: Signature, args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    """Raise ``TypeError`` if arguments are missing, or if there are too many."""
+    try:
+        arguments.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
 
 
 def check_options(record: Any) -> None:
@@ -172,7 +187,8 @@ def _accepted_types(annotation: object, scope: dict[str, Any]) -> Allowed | None
             kind = NoneType if kind is None else kind
             isinstance(None, kind)  # raises TypeError for what is no class
             accepted, name = ACCEPTED.get(kind.__name__, ((kind,), f"a {kind.__name__}"))
-            name += " of strings" * (name == "a list" and "[str]" in annotation)
+            if name == "a list" and "[str]" in annotation:
+                name = STRINGS
             kinds += accepted
             names.append(name)
     except (NameError, TypeError, AttributeError):
