@@ -7,9 +7,7 @@ import re
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
 
 from tests.builders.small_corpus import Pieces
@@ -18,7 +16,6 @@ from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
-from vocabtool.cli.options import read_size
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats.registry import split_name
@@ -200,13 +197,3 @@ def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
     assert split_name(f"{here}#two") == (here, "two")
     assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
     assert split_name(f"{tmp_path}/none#two") == (f"{tmp_path}/none#two", None)
-
-
-def test_sizes() -> None:
-    """Sizes are bytes, or with a unit of 1,024; others are refused as wrong usage."""
-    read: Any = read_size
-    sizes = {"16777216": 1 << 24, "16M": 1 << 24, "16.5m": 33 << 19, "2GB": 2 << 30}
-    assert {text: read(None, None, text) for text in sizes} == sizes
-    for text in ("", "G", "1X", "-1", "nan", "1e999", "512", "15M"):
-        with pytest.raises(click.BadParameter, match=r"512M|16M"):
-            read(None, None, text)

@@ -123,7 +123,16 @@ def test_each_option_of_an_index_is_described_once() -> None:
     keywords = {*signature(Index.create).parameters} - {"path", "sample", "in_place", "build"}
     command = cli.get_command(click.Context(cli), "index")
     assert command is not None
-    only_python = {"fingerprint", "recall", "exact_below", "kind", "fitted", "max_batch", "requests", "retries"}
+    only_python = {
+        "fingerprint",
+        "recall",
+        "exact_below",
+        "kind",
+        "fitted",
+        "max_batch",
+        "requests",
+        "retries",
+    }
     assert keywords - {option.name for option in command.params} == only_python
     assert {"metric", "language", "dim", "prompt_query"} < keywords
     assert keywords < {*signature(Index.create_for).parameters}

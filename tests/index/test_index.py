@@ -451,7 +451,7 @@ def test_a_search_says_what_it_wants(tmp_path: Path, asked: dict[str, Any], told
     with pytest.raises(TypeError, match="no argument 'filter'; its arguments are text, k,"):
         index.search("amber", filter="n = 3")  # type: ignore[call-arg] # the test
     with pytest.raises(TypeError, match=r"^search: too many positional arguments"):
-        index.search("a", 3, None)  # type: ignore[call-arg, misc] # the test
+        index.search("a", 3, None)  # type: ignore[call-arg] # the test
     with pytest.raises(TypeError, match=r"^create: missing a required argument: 'path'"):
         Index.create()  # type: ignore[call-arg]
     with pytest.raises(ValueError, match=r"shape \(2, 4\), got \(1, 4\)"):
