@@ -159,16 +159,18 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     searched = index.manifest.searched_fields
     if not is_of_fields(index.snapshot(), where):
-        searched = ()
+        searched = ()  # the texts are not joined from fields
     fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
     others = (name for name in index.manifest.fields if name not in weights_of(searched))
     keep = "".join(f" --keep {quote(name)}" for name in others)
     tell(f"{plural(count, 'document', 'documents')} written to {file}")
+    vector_option = ""
     if vectors and file.lower().endswith(".jsonl"):
-        keep += f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
+        vector_option = f" --vectors {quote(str(Path(file).with_suffix('.vectors.npy')))}"
     elif vectors:
-        keep += " --vector-field vector"
-    tell(f"to read them again: vocabtool index {quote(file)} --id-field id{fields}{keep}")
+        vector_option = " --vector-field vector"
+    options = f"--id-field id{fields}{keep}{vector_option}"
+    tell(f"to read them again: vocabtool index {quote(file)} {options}")
 
 
 @click.command("copy")

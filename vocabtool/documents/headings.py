@@ -293,7 +293,10 @@ def rst(text: str) -> MarkedText:
 
 
 def decode_html(content: bytes) -> str:
-    """Decode UTF-8, or else the encoding that HTML states, as encoding.spec.whatwg.org reads it."""
+    """Decode UTF-8, or else the encoding that HTML states, as encoding.spec.whatwg.org reads it.
+
+    If this fails, each byte that is not UTF-8 becomes a lone surrogate.
+    """
     try:
         return content.decode()
     except UnicodeDecodeError:

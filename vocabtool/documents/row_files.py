@@ -84,11 +84,19 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
 
     If the first ``HEAD`` bytes have CR as their only line end, each CR becomes LF.
     """
-    first, rest, only_cr, least = 1, b"", False, HEAD
-    while more := file.read(min(max(request.size, len(rest), least), MAX_LINE_BYTES - len(rest))):
-        if least:
+    first, rest, only_cr = 1, b"", False
+    is_head = True
+    while True:
+        # Each read of a long line doubles it, so that its bytes are not copied again and again.
+        size = max(request.size, HEAD if is_head else len(rest))
+        more = file.read(min(size, MAX_LINE_BYTES - len(rest)))
+        if not more:
+            break
+        if is_head:
             refuse_utf16(more)
-            only_cr, least = b"\r" in more[: HEAD - 1] and b"\n" not in more[:HEAD], 0
+            # A CR at the end of the head may belong to CR LF.
+            only_cr = b"\r" in more[: HEAD - 1] and b"\n" not in more[:HEAD]
+            is_head = False
         data = rest + (more.replace(b"\r", b"\n") if only_cr else more)
         end = data.rfind(b"\n") + 1
         if end:

@@ -656,6 +656,7 @@ class Folder:
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
+        """Remove the results of earlier runs, and write the plan and the weights of a new run."""
         others = [file.name for file in self.path.glob(f".shard-*{UNFINISHED}")]
         for name in (MANIFEST, *self._shard_names(), *others):
             (self.path / name).unlink(missing_ok=True)

@@ -584,7 +584,9 @@ def same_for_documents(encoder: Encoder) -> set[str]:
         PromptEncoder(plain, Prompts(query, document), encoder.dim, ()).fingerprint
         for query in ("", read_prompts(plain.folder).query)
     }
-    return same if document or encoder.dim < plain.dim else {plain.fingerprint, *same}
+    if document or encoder.dim < plain.dim:
+        return same
+    return {plain.fingerprint, *same}  # without prompts, with_prompts returns the plain encoder
 
 
 def read_prompts(folder: Path | None) -> Prompts:

@@ -145,7 +145,7 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
     for option, value in given.items():  # refuse options that would be ignored
         if option not in OPTIONS[kind] and value != "":  # "": no prompt
             *most, last = [PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k]]
-            owners = " and ".join([*([", ".join(most)] if most else []), last])
+            owners = f"{', '.join(most)} and {last}" if most else last
             raise VocabtoolError(
                 f"{_flags([option])} is only for {owners}; this model has the kind {kind!r}. Leave "
                 "the option out"

@@ -498,16 +498,16 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
     manifest = document.get(MANIFEST)
     listed = [] if manifest is None else expect(manifest, list, MANIFEST)
     groups = [expect(group, dict, f"{MANIFEST}: an item") for group in listed]
-    paths = [expect(group.get("paths"), list, f"{MANIFEST}: paths") for group in groups]
-    if sum(map(len, paths)) > files.MAX_FILES:
+    files_of_groups = [expect(group.get("paths"), list, f"{MANIFEST}: paths") for group in groups]
+    if sum(map(len, files_of_groups)) > files.MAX_FILES:
         raise InvalidFile(f"{MANIFEST}: more than {files.MAX_FILES:,} files")
-    for group, names in zip(groups, paths, strict=True):
+    for group, paths in zip(groups, files_of_groups, strict=True):
         weights = expect(group.get("weights"), list, f"{MANIFEST}: weights")
         parsed = list(map(_weight, weights))
-        named = [repr(show(name)) for name, dtype, _ in parsed if dtype == "string"]
-        if named:
-            with findings.warning(f"weights {', '.join(files.first_few(named))}"):
-                findings.lists += _weights(parsed, names, source)
+        string_weights = [repr(show(name)) for name, dtype, _ in parsed if dtype == "string"]
+        if string_weights:
+            with findings.warning(f"weights {', '.join(files.first_few(string_weights))}"):
+                findings.lists += _weights(parsed, paths, source)
     return findings
 
 

@@ -296,6 +296,7 @@ class DoubleArray:
         labels = units & np.uint32(LABEL)
         children = np.flatnonzero((labels > 0) & (labels < 256)).astype(np.uint32)
         labels = labels[children]
+        # In darts-clone, the base of the parent is the child's number XOR the child's label.
         edges = (children ^ labels).astype(np.uint64) << np.uint64(8) | labels
         edges.sort()
         self._bases = (edges >> np.uint64(8)).astype(np.uint32)  # of the parent, ascending

@@ -580,17 +580,22 @@ def bert(
       ``##``.
     """
     normalizer = {
-        **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese},
-        **{"strip_accents": accents, "lowercase": lowercase},
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": chinese,
+        "strip_accents": accents,
+        "lowercase": lowercase,
     }
     splits: list[Json] = [{"type": "BertPreTokenizer"}]
     if marks_starts:
-        always = {"prepend_scheme": "always", "split": False}
-        splits.append({"type": "Metaspace", "replacement": "▁", **always})
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
+        splits.append({**metaspace, "split": False})
     model = {
-        **{"type": "WordPiece", "vocab": dict(ids), "unk_token": unknown},
+        "type": "WordPiece",
+        "vocab": dict(ids),
+        "unk_token": unknown,
         "continuing_subword_prefix": "" if marks_starts else "##",
-        "max_input_chars_per_word": LONGEST + marks_starts,
+        "max_input_chars_per_word": LONGEST + 1 if marks_starts else LONGEST,  # ▁ counts
     }
     return document(model, [normalizer], splits, added)
 

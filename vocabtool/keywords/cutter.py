@@ -460,7 +460,7 @@ B: Final = 0.75
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Return the inverse document frequency of a term.
+    """Return the inverse document frequency of a term in Lucene's BM25 (``BM25Similarity.idf``).
 
     ``frequency``: the number of documents that contain the term. It may exceed ``documents``,
     because it includes deleted documents.

@@ -516,13 +516,13 @@ def _table_element(table: Table) -> str:
     if not rows:
         return ""
     names = [column.name for column in table.columns]
-    look = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
+    attributes = ["" if column.kind == "text" else ' class="number"' for column in table.columns]
     bars = names.index(table.bars) if table.bars else None
     lengths: list[float] = [0.0] * len(rows)
     if bars is not None:
         lengths = [max(row[bars] or 0, 0) for row in rows]  # type: ignore[misc] # numbers
     longest = max(lengths) or 1
-    head = "".join(f"<th{look[at]}>{_inert(name)}</th>" for at, name in enumerate(names))
+    head = "".join(f"<th{attributes[at]}>{_inert(name)}</th>" for at, name in enumerate(names))
     body = ""
     for row, length in zip(rows, lengths, strict=True):
         cells = [
@@ -531,7 +531,7 @@ def _table_element(table: Table) -> str:
         ]
         if bars is not None:
             cells[bars] += f'<span class="bar" style="width:{100 * length / longest:.1f}%"></span>'
-        line = "".join(f"<td{look[at]}>{cell}</td>" for at, cell in enumerate(cells))
+        line = "".join(f"<td{attributes[at]}>{cell}</td>" for at, cell in enumerate(cells))
         body += f"<tr>{line}</tr>"
     head = f"<thead><tr>{head}</tr></thead>" if any(names) else ""
     return f'<div class="wide"><table>{head}<tbody>{body}</tbody></table></div>'

@@ -307,12 +307,15 @@ def draw(
     with ExitStack() as stack:
         numbered = map(number_ids, enumerate(sources, 1))
         streams = [stack.enter_context(closed_after(stream)) for stream in numbered]
-        left = [[amount, least] for amount, least in shares()]
+        amounts = shares()
+        weights = [weight for weight, _ in amounts]
+        minimums = [minimum for _, minimum in amounts]
         live = list(range(len(streams)))
         while live:
-            (chosen,) = random.choices(live, [max(left[number]) for number in live])
+            bounded = [max(weights[number], minimums[number]) for number in live]
+            (chosen,) = random.choices(live, bounded)
             for item in streams[chosen]:
-                left[chosen][0] -= 1
+                weights[chosen] -= 1
                 yield item
                 break
             else:

@@ -141,12 +141,12 @@ class TracePoint(NamedTuple):
     def constant(self) -> Tensor | None:
         """Return the tensor's value if it is the same constant for all callers, else ``None``."""
         values: dict[bytes, Tensor] = {}  # by the bytes of the value
-        waiting, seen = [self], 0
+        waiting, steps = [self], 0
         while waiting:
             here = waiting.pop()
-            seen += 1
+            steps += 1
             node = here.node
-            if seen > MAX_OPS:
+            if steps > MAX_OPS:
                 return None
             if node is None:
                 waiting += [here.outside(*call) for call in here.callers()]

@@ -108,12 +108,13 @@ class Rule:
         return TokenCodes.encode(Rule(joins).tokens(tokens))
 
     def _remembered_codes(self, texts: pa.StringArray) -> TokenCodes:
-        """Return the words of short texts as codes. Each chunk is split when it first occurs."""
+        """Return the words of short texts as codes, and remember the words of each new chunk."""
         of_texts = [text.split() for text in as_bytes(texts)]
         words_of = self._words_of_chunks
         new = {chunk for chunk in chain.from_iterable(of_texts) if chunk not in words_of}
         if new:
-            if len(words_of) > MAX_REMEMBERED:  # the next text begins anew; threads may read this
+            # Replaced, not emptied: this call and other threads still read the full dictionary.
+            if len(words_of) > MAX_REMEMBERED:
                 vars(self)["_words_of_chunks"] = {}
             words_of.update(zip(new, self.tokens(string_array(new)).to_lists(), strict=True))
         words = [[*chain.from_iterable(map(words_of.__getitem__, chunks))] for chunks in of_texts]

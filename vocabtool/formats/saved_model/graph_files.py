@@ -186,6 +186,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def _refuse_other(file: Path, head: bytes) -> None:
+    """Raise an error if ``head``, the first bytes, shows that the file is no binary graph."""
     if file.suffix == CHUNKED:  # TensorFlow, too, decides by the suffix
         head = RIEGELI
     if not head:
@@ -203,10 +204,9 @@ def _refuse_other(file: Path, head: bytes) -> None:
         what = f"a text file, not a model; it begins '{printable(head[:40])}'. Wanted a SavedModel,"
         raise UnknownFormat(f"{file}: {what} a frozen graph or a vocabulary file")
     message = "GraphDef" if proto[1] is None else "SavedModel"
-    what = f"a {message} in protobuf's text format: parse it with google.protobuf.text_format, and"
-    raise UnsupportedFormat(
-        f"{what} write its SerializeToString() to {file.with_suffix('.pb').name}"
-    )
+    parse = "parse it with google.protobuf.text_format"
+    write = f"write its SerializeToString() to {file.with_suffix('.pb').name}"
+    raise UnsupportedFormat(f"a {message} in protobuf's text format: {parse}, and {write}")
 
 
 def _begins_with_node(head: bytes) -> bool:

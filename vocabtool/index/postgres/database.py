@@ -418,7 +418,7 @@ class Connections:
                 run(connection, "DELETE FROM indexes WHERE number = %s", old)
                 self._drop_tables(connection, old)
             renamed = "UPDATE indexes SET name = %s WHERE number = %s"
-            if not run(connection, renamed, name, new).rowcount:  # nothing of this remains
+            if not run(connection, renamed, name, new).rowcount:  # the error rolls all back
                 what = "the replacement was removed by another process; the earlier index stays"
                 raise NotFound(f"{name}: {what}")
 

@@ -259,8 +259,9 @@ class PostgresStore:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            what = f"cannot keep copies of the model's files: {error}; set ${CACHE} to another"
-            raise VocabtoolError(f"{self.name}: {what} folder") from error
+            what = f"cannot keep copies of the model's files: {error}"
+            hint = f"set ${CACHE} to another folder"
+            raise VocabtoolError(f"{self.name}: {what}; {hint}") from error
         for name, crc32c in manifest.model_files.items():
             if MODEL_FILE.fullmatch(name) is None:
                 what = f"not allowed as the name of a model's file: {name[:50]!r}"
