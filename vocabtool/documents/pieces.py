@@ -122,6 +122,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
     starts = [at for at, _, _ in paths]
 
     def path_at(at: int) -> tuple[str, int]:
+        """Return ``path`` and ``top`` of a piece that begins at an offset."""
         return paths[bisect_right(starts, at) - 1][1:]
 
     bounds: Iterable[int] = [begin, len(text)]
@@ -141,12 +142,17 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         for section in sections
         for span in _parts(text, section)
     )
-    for batch in in_batches(
-        in_sections, MAX_ROWS, weight=lambda item: item[0][1] - item[0][0], most=BATCH
-    ):
+
+    def length(part: tuple[Span, tuple[str, int] | None]) -> int:
+        (start, end), _ = part
+        return end - start
+
+    for batch in in_batches(in_sections, MAX_ROWS, weight=length, most=BATCH):
         spans = _fit(text, [span for span, _ in batch], sizes)
-        for (_, path), pieces in zip(batch, spans, strict=True):
-            yield from (Piece(*span, *(path or path_at(span[0]))) for span in pieces)
+        for (_, of_section), pieces in zip(batch, spans, strict=True):
+            for start, end in pieces:
+                path, top = path_at(start) if of_section is None else of_section
+                yield Piece(start, end, path, top)
 
 
 def _parts(text: str, section: Span) -> Iterator[Span]:

@@ -128,7 +128,7 @@ class FittedWeights:
                 raise InvalidFile("'documents' must be a positive integer")
             if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
                 raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
-            if not positions.ndim == counts.ndim == 1 or not len(positions) == len(counts) > 0:
+            if positions.shape != counts.shape or positions.ndim != 1 or not positions.size:
                 raise InvalidFile(
                     "positions and counts must be equally long and not empty, got "
                     f"{positions.size:,} and {counts.size:,} values"

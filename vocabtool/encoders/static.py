@@ -295,6 +295,11 @@ class Model2VecEncoder(Encoder):
             self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
 
     def _open_tokenizer(self) -> None:
+        """Open the tokenizer. That of sentence-transformers also sets ``max_tokens``.
+
+        ``_characters``: the characters of a text that it gets; ``None`` for all. ``_unknown``: the
+        id that does not count in a mean; ``None`` if each token counts.
+        """
         from tokenizers import Tokenizer
 
         self._tokenizer: Any = Tokenizer.from_file(str(self._files.tokenizer))

@@ -361,7 +361,10 @@ NUMPY: Final = Reader(
 # fastText.
 
 FASTTEXT_MAGIC: Final = struct.pack("<i", 793712314)
+# magic, version; dim, ws, epoch, minCount, neg, wordNgrams, loss, model, bucket, minn, maxn,
+# lrUpdateRate; t; size, words, labels; tokens, pruned
 HEAD: Final = struct.Struct("<2i 12i d 3i 2q")
+SUPERVISED: Final = 3  # a model that assigns labels
 BEHIND: Final = struct.Struct("<qb")  # an entry's count and type
 MATRIX: Final = struct.Struct("<?2q")  # whether it is quantised, rows, columns
 
@@ -377,15 +380,16 @@ def _read_fasttext(source: Source) -> Findings:
         raise UnsupportedFormat(what)
     dim, model, minn, maxn = settings[0], settings[7], settings[9], settings[10]
     least = (1 + BEHIND.size) * size + 8 * max(pruned, 0)
-    counts = min(words, labels) >= 0 and words + labels == size > 0
+    counts_fit = min(words, labels) >= 0 and words + labels == size > 0
     settings_fit = 0 < dim <= MAX_DIM and max(minn, maxn) <= MAX_DIM and pruned >= -1
-    if not counts or not settings_fit or HEAD.size + least > len(buffer):
+    if not counts_fit or not settings_fit or HEAD.size + least > len(buffer):
         what = f"{size:,} entries ({words:,} words, {labels:,} labels), {dim:,} dimensions, n-grams"
         what += f" of {minn:,} to {maxn:,} characters and {pruned:,} pruned n-grams"
         what += f", which a file of {len(buffer):,} bytes cannot contain: download it again"
         raise InvalidFile(f"the header states {what}", offset=8)
     notes = [f"{dim:,} dimensions", "no subwords: an out-of-vocabulary word gets no vector"]
-    if maxn > 0 and not (version == 11 and model == 3):  # supervised: then 0
+    # Such a model of version 11 has no subwords, whatever its maxn.
+    if maxn > 0 and not (version == 11 and model == SUPERVISED):
         notes[1] = f"{STILL_A_VECTOR}, from its n-grams of {minn} to {maxn} characters"
     if pruned >= 0:
         notes.append(f"pruned by quantisation to {pruned:,} n-grams; some words were removed too")

@@ -507,7 +507,7 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
         string_weights = [repr(show(name)) for name, dtype, _ in parsed if dtype == "string"]
         if string_weights:
             with findings.warning(f"weights {', '.join(files.first_few(string_weights))}"):
-                findings.lists += _weights(parsed, paths, source)
+                findings.lists += _string_weights(parsed, paths, source)
     return findings
 
 
@@ -529,9 +529,10 @@ def _weight(value: object) -> tuple[str, str, int]:
     return name, stored, count
 
 
-def _weights(
+def _string_weights(
     weights: list[tuple[str, str, int]], paths: list[Any], source: Source
 ) -> Iterator[Finding]:
+    """Yield the weights of a group that are strings. ``paths``: the files of the whole group."""
     if not paths:
         raise InvalidFile("a group of weights contains strings, but lists no files")
     names = [expect(path, str, f"{MANIFEST}: the name of a file") for path in paths]

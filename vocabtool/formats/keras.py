@@ -129,6 +129,7 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
     """Make a lookup layer from its JSON description.
 
     The class of the layer must be in ``MASK_AND_OOV``. ``path``: see :class:`LookupLayer`.
+    The entries of the vocabulary in ``description`` are replaced by bytes.
     """
     class_name, config = description["class_name"], description["config"]
 

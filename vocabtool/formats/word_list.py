@@ -393,14 +393,14 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         data = data.rstrip(b"\r\n")
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     for delimiter in (b"\t", b" "):
-        # A word of such blanks alone is hidden from the split.
-        split = data
+        # A word may consist of delimiters alone: underscores hide it from the split.
+        masked = data
         if data.count(delimiter) > lines:
-            split = ALL_BLANK.sub(lambda blanks: b"_" * len(blanks[0]), data)
-        if lines < 2 or split.count(delimiter) != lines:
+            masked = ALL_BLANK.sub(lambda blanks: b"_" * len(blanks[0]), data)
+        if lines < 2 or masked.count(delimiter) != lines:
             continue
         try:
-            entries, numbers = read_columns(split, 0, 1, delimiter)
+            entries, numbers = read_columns(masked, 0, 1, delimiter)
         except InvalidFile:  # two in one line, none in another
             continue
         if not isinstance(entries, ByteStrings) or not isinstance(numbers, ByteStrings):

@@ -97,10 +97,11 @@ def _of_path(
         opened = index if isinstance(index, Index) else Index.open(index)
         return method(opened, *args, **kwargs)
 
-    own = signature(method)
-    it, *others = own.parameters.values()
-    it = it.replace(name="index", annotation="Index | str | Path")
-    call.__signature__ = own.replace(parameters=[it, *others])  # type: ignore[attr-defined] # of help()
+    of_method = signature(method)
+    first, *others = of_method.parameters.values()
+    first = first.replace(name="index", annotation="Index | str | Path")
+    shown = of_method.replace(parameters=[first, *others])  # by help()
+    call.__signature__ = shown  # type: ignore[attr-defined]
     return call
 
 

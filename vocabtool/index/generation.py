@@ -326,7 +326,7 @@ def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
-    """Build codes, or add rows to them, if enough rows are new; return the new manifest."""
+    """If enough rows are new, write codes of all rows to the folder. Return the new manifest."""
     configuration, rows = manifest.configuration, manifest.rows
     raw = raw_vectors(folder, manifest)
     if rows and (manifest.chance is None or rows >= 2 * manifest.chance.rows):
@@ -337,7 +337,9 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
         return manifest
 
     def report(what: str) -> Callable[[int, int], None] | None:
-        return progress and (lambda done, of: progress(what, done / max(of, 1)))
+        if progress is None:
+            return None
+        return lambda done, of: progress(what, done / max(of, 1))
 
     facts = manifest.codes
     codes = None

@@ -393,12 +393,14 @@ class Loader:
         return len(gone)
 
     def _load(self, *, finished: bool) -> Load | None:
+        """Return the record of this load for a commit; ``None`` if the load has no plan."""
         if self._plan is None:
             return None
-        goes_on = finished or self._request.options is not None  # an update reads all again
+        # An update that was interrupted reads all documents again.
+        is_counted = finished or self._request.options is not None
         return Load(
             plan=self._plan,
-            documents=self._counts["read"] if goes_on else 0,
+            documents=self._counts["read"] if is_counted else 0,
             finished=finished,
             alone=self._alone,
             synced=finished and self._request.sync,

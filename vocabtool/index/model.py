@@ -226,7 +226,7 @@ def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """Add the content of the tokenizer file, if the word rule names one."""
+    """If the word rule names a tokenizer file, add its content, and name it by its hash."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -237,8 +237,12 @@ def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
         document = document_of(file)
         tokenizer = file.read_bytes() if document is None else json.dumps(document).encode()
     rule = f"tokenizer:tokenizer-{hashlib.sha256(tokenizer).hexdigest()}"
-    options = {name: rule if name == "rule" else value for name, value in opened.options.items()}
-    return replace(opened, rule=opened.rule and rule, options=options, tokenizer=tokenizer)
+    opened = replace(opened, tokenizer=tokenizer)
+    if opened.rule is not None:
+        opened = replace(opened, rule=rule)
+    if "rule" in opened.options:
+        opened = replace(opened, options={**opened.options, "rule": rule})
+    return opened
 
 
 def _name(model: Model) -> str | None:

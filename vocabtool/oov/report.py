@@ -40,6 +40,7 @@ Flags = dict[str, bool]
 
 COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
 MIN_RANDOM: Final = 4  # pieces of a random string
+SPLIT, RANDOM, UNKNOWN = range(3)  # the groups of words, in the order of a table
 HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
 BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
 CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
@@ -412,16 +413,17 @@ def split_table(
     """Return the split words and the unknown words, without the totals of all texts."""
     table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
-    group = np.where(pieces > 1, 0, 2)  # 0: split words, 1: random strings, 2: unknown words
+    group = np.where(pieces > 1, SPLIT, UNKNOWN)
     for at in np.flatnonzero(pieces >= MIN_RANDOM).tolist():
-        group[at] = is_random(spelling(names[at], examples.get(names[at], b"")))
+        if is_random(spelling(names[at], examples.get(names[at], b""))):
+            group[at] = RANDOM
     table = table.append_column("group", pa.array(group))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
     order = [("group", "ascending"), ("cost", "descending"), ("word", "ascending")]
     table = table.take(pc.sort_indices(table, order))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
     shown = [examples.get(name, b"") for name in names]
-    listed, random = (int(np.count_nonzero(group == number)) for number in (0, 1))
+    listed, random = (int(np.count_nonzero(group == number)) for number in (SPLIT, RANDOM))
     kinds: list[Kind | None] = [None] * listed
     random_kind: Kind = "random"
     kinds += [random_kind] * random

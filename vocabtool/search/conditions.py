@@ -241,7 +241,7 @@ class _Parser:
         name = text if kind == "word" else text[1:-1].replace('""', '"')
         if self._next.kind in get_args(Comparison):
             operator = cast(Comparison, self._expect(self._next.kind).kind)
-            return Test(name, position, operator, *self._values(1))
+            return self._test_of_values(name, position, operator, 1)
         if self._accept("is"):
             no = self._accept("not")
             self._expect("null")
@@ -257,23 +257,25 @@ class _Parser:
         of_strings: OfStrings | None = next(operators, None)
         if self._accept("in"):
             self._expect("(")
-            test: Condition = Test(name, position, "in", *self._values())
+            test: Condition = self._test_of_values(name, position, "in")
             self._expect(")")
         elif self._accept("between"):
-            least = Test(name, position, ">=", *self._values(1))
+            least = self._test_of_values(name, position, ">=", 1)
             self._expect("and")
-            test = Junction("and", (least, Test(name, position, "<=", *self._values(1))))
+            most = self._test_of_values(name, position, "<=", 1)
+            test = Junction("and", (least, most))
         elif of_strings is not None:
             if self._next.kind != "string":
                 self._refuse("expected a string in single quotes")
-            test = Test(name, position, of_strings, *self._values(1))
+            test = self._test_of_values(name, position, of_strings, 1)
         elif self._accept("contains"):
-            test = Test(name, position, "contains", *self._values(1))
+            test = self._test_of_values(name, position, "contains", 1)
         elif self._accept_word("has"):
             is_any = self._accept_word("any")
             if is_any:
                 self._expect("(")
-            test = Test(name, position, "has", *self._values(MAX_CHARACTERS if is_any else 1))
+            most_values = MAX_CHARACTERS if is_any else 1
+            test = self._test_of_values(name, position, "has", most_values)
             if is_any:
                 self._expect(")")
         elif no:
@@ -283,13 +285,16 @@ class _Parser:
             test = Test(name, position, "is true")
         return Junction("not", (test,)) if no else test
 
-    def _values(self, most: int = MAX_CHARACTERS) -> tuple[tuple[Value, ...], tuple[int, ...]]:
+    def _test_of_values(
+        self, name: str, position: int, operator: Operator, most: int = MAX_CHARACTERS
+    ) -> Test:
+        """Read up to ``most`` values, and return the test of a field for them."""
         values, positions = [], []
         while True:
             positions.append(self._next.position)
             values.append(self._value())
             if len(values) == most or not self._accept(","):
-                return tuple(values), tuple(positions)
+                return Test(name, position, operator, tuple(values), tuple(positions))
 
     def _value(self) -> Value:
         kind, text, _ = self._next

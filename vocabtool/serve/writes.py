@@ -191,9 +191,9 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
 
     def change(writer: Writer) -> dict[str, int]:
         try:
-            for batch, _ in with_vectors:
+            for batch, _ in with_vectors:  # before the first of them is written
                 writer.of_kinds(batch, "raise")
-        except VocabtoolError as error:
+        except VocabtoolError as error:  # without its advice on options, which a client lacks
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
         fields = {*writer.manifest.fields}.union(*(batch.columns for batch, _ in with_vectors))
         if len(fields) > MAX_FIELDS:
@@ -201,8 +201,8 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
         replaced = len(writer.find_existing([row.id for row in rows]))
-        for batch, given in with_vectors:
-            writer.add_batch(batch, given, on_existing="update", on_error="raise")
+        for batch, batch_vectors in with_vectors:
+            writer.add_batch(batch, batch_vectors, on_existing="update", on_error="raise")
         return {"added": len(rows) - replaced, "replaced": replaced}
 
     return change

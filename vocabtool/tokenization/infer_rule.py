@@ -161,7 +161,8 @@ class TracePoint(NamedTuple):
             elif node.op in SAME:
                 waiting.append(here.input(0))
             elif node.op == b"Const" and (tensor := node.tensor_of(b"value")) is not None:
-                values.setdefault(bytes(tensor.buffer[slice(*tensor.span)]), tensor)
+                start, end = tensor.span
+                values.setdefault(bytes(tensor.buffer[start:end]), tensor)
             else:
                 return None
         return next(iter(values.values())) if len(values) == 1 else None

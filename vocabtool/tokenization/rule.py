@@ -98,10 +98,10 @@ class Rule:
             return TokenCodes.encode(self.tokens(texts))
         if is_short:
             return self._remembered_codes(texts)
-        of_texts = TokenCodes.encode(Tokens(*chunks(texts)))
+        chunk_codes = TokenCodes.encode(Tokens(*chunks(texts)))
         alone, joins = self.steps[: self._first_join], self.steps[self._first_join :]
-        tokens = Rule(alone).tokens(of_texts.distinct)
-        codes = TokenCodes.encode(tokens).of_texts(of_texts.codes, of_texts.offsets)
+        tokens = Rule(alone).tokens(chunk_codes.distinct)
+        codes = TokenCodes.encode(tokens).of_texts(chunk_codes.codes, chunk_codes.offsets)
         if not joins:
             return codes
         tokens = Tokens(codes.distinct.take(codes.codes), codes.offsets)

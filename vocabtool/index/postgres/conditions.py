@@ -174,6 +174,7 @@ def with_edges(plain: str) -> str:
     def mark(others: re.Match[str]) -> str:
         return AFTER + BETWEEN.join(sign.translate(ESCAPES) for sign in others[0]) + BEFORE
 
+    # A blank at each end marks the outer edges; it is cut off again, with its own outer mark.
     return OTHERS.sub(mark, f" {plain} ")[2:-2]
 
 

@@ -401,10 +401,10 @@ class Connections:
         def drop() -> bool:
             statement = "DELETE FROM indexes WHERE number = %s AND name = %s"
             statement += " AND documents = 0" if if_empty else ""
-            is_there = run(connection, statement, number, name).rowcount > 0
-            if is_there:
+            is_removed = run(connection, statement, number, name).rowcount > 0
+            if is_removed:
                 self._drop_tables(connection, number)
-            return is_there
+            return is_removed
 
         with self.connected() as connection:
             self.lock(connection, number)
