@@ -228,11 +228,12 @@ def _print_masked(
         shown = file == "-" and output.width() is not None
         for batch in batches:
             texts = [decode(text) for text in text_arrays.as_bytes(batch.texts)]
-            is_by_lines = kind_of(batch.source, read)[0] == "lines"
-            last, source = last if batch.source == source else 0, batch.source
+            format_, _ = kind_of(batch.source, read)
+            if batch.source != source:
+                source, last = batch.source, 0
             masked = mask.mask(texts, words.look_up, mode)
             for (text, missing), number in zip(masked, batch.numbers.tolist(), strict=True):
-                if is_by_lines:  # a blank line is no document, but lines stay where they are
+                if format_ == "lines":  # a blank line is no document, but lines stay where they are
                     out.write(b"\n" * (number - last - 1))
                     last = number
                 line = encode(text.replace("\r\n", " ").replace("\n", " "))

@@ -439,13 +439,18 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
             id_ = b":%d" % number if batch.ids is None else bytes(batch.ids[row].as_buffer())
             kept = tuple([column[row].as_py() for column in columns])
             fields = batch.fields[row] if batch.fields else {}
-            whole = Piece(marked.begin, len(text), "")
-            for count, piece in enumerate([*cut(marked, split or "heading", sizes)] or [whole], 1):
+            pieces = list(cut(marked, split or "heading", sizes))
+            if not pieces:  # a row of only blanks or front matter stays one piece
+                pieces = [Piece(marked.begin, len(text), "")]
+            for count, piece in enumerate(pieces, 1):
                 places: dict[str, object] = {"start": piece.start, "end": piece.end}
                 values = kept
                 if None in kept:
                     own = kept_of(places | {"path": piece.path}, names)
-                    values = tuple(b if a is None else a for a, b in zip(kept, own, strict=True))
+                    values = tuple(
+                        of_piece if of_row is None else of_row
+                        for of_row, of_piece in zip(kept, own, strict=True)
+                    )
                 content = as_bytes(text[piece.start : piece.end])
                 yield Row(number, content, b"%b#%d" % (id_, count), values, places | fields)
 

@@ -494,34 +494,23 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
 
     TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
     """
-    head = read_up_to(file, MAX_HEADER_BYTES)
-    is_full = len(head) == MAX_HEADER_BYTES
-    refuse_utf16(head)
-    head = head.removeprefix(BOM).lstrip(b"\r\n")
-    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
     has_quotes = delimiter != "\t" and request.options.quotes
-    quoting: Any = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
-    try:
-        reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
-        row = next(reader, None)
-    except csv.Error as error:
-        raise InvalidFile(f"invalid header row: {error}") from error
-    if row is None:
-        raise InvalidFile("the file is empty (expected a header row)")
-    if is_full and lines.tell() == len(head):
-        raise InvalidFile(f"a header row of {MAX_HEADER_BYTES:,} bytes or more, or an open quote")
-    names, rest = [as_text(name.encode("latin-1")) for name in row], head[lines.tell() :]
+    names, rest = _read_header(file, delimiter, has_quotes)
     # Names may be repeated or not UTF-8, so Arrow gets numbers.
     columns = Columns.of(names, request.options, [*map(str, range(len(names)))])
     rest = rest or file.read(request.size)
-    if not rest.strip(b"\r\n") and not (rest := file.read(request.size)):
-        return
+    if not rest.strip(b"\r\n"):
+        rest = file.read(request.size)
+        if not rest:
+            return
     # After the end of the file, Arrow gets one more row. A quote that is never closed contains it.
     end = os.urandom(16).hex().encode()
     appended = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
     # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
     with closing(ArrowStream(b"\n" + rest, file, appended)) as stream:
-        following, left_out, uneven = 2, list[int](), list[tuple[int, str]]()
+        following = 2  # the number of the next row; the header is row 1
+        left_out = list[int]()  # the numbers of uneven rows from there on
+        uneven = list[tuple[int, str]]()
         try:
             for block in _csv_rows(stream, columns, request, delimiter, has_quotes, uneven):
                 left_out += _refuse_uneven(uneven, request)
@@ -548,6 +537,26 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
             error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
             raise
         _refuse_uneven(uneven, request)
+
+
+def _read_header(file: Readable, delimiter: str, has_quotes: bool) -> tuple[list[str], bytes]:
+    """Return the names of the columns, and the bytes that were read after the header row."""
+    head = read_up_to(file, MAX_HEADER_BYTES)
+    is_full = len(head) == MAX_HEADER_BYTES
+    refuse_utf16(head)
+    head = head.removeprefix(BOM).lstrip(b"\r\n")
+    lines = io.StringIO(head.decode("latin-1"), newline="")  # one character per byte
+    quoting: Any = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
+    try:
+        reader = csv.reader(iter(lines.readline, ""), delimiter=delimiter, quoting=quoting)
+        row = next(reader, None)
+    except csv.Error as error:
+        raise InvalidFile(f"invalid header row: {error}") from error
+    if row is None:
+        raise InvalidFile("the file is empty (expected a header row)")
+    if is_full and lines.tell() == len(head):
+        raise InvalidFile(f"a header row of {MAX_HEADER_BYTES:,} bytes or more, or an open quote")
+    return [as_text(name.encode("latin-1")) for name in row], head[lines.tell() :]
 
 
 def _csv_rows(

@@ -238,7 +238,9 @@ class Matcher:
         self._rows = seen = SeenIds()
         first = 0
         for ids in given.ids():
-            for row in seen.add(ids, given.name, np.arange(first, first + len(ids)))[:1]:
+            repeated = seen.add(ids, given.name, np.arange(first, first + len(ids)))
+            if repeated:
+                row = repeated[0]
                 id_ = bytes(ids[row].as_buffer())
                 earlier = seen.first_place(id_).rpartition(":")[2]
                 what = f"the id {decode(id_)!r} is also the id of row {earlier}"

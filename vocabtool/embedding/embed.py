@@ -648,7 +648,8 @@ def run_ray(
 def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
     """Yield the documents of each missing shard as one row, and the read log as the last row.
 
-    The documents are an Arrow IPC stream of slabs.
+    The documents are an Arrow IPC stream of slabs. Ray calls this once, with a row that says
+    nothing.
     """
     log = ReadLog()
     for number, slabs in groupby(read_slabs(log), lambda slab: slab.shard):
@@ -656,7 +657,7 @@ def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, tables[0].schema) as writer:
             for table in tables:
-                (rows,) = table.to_batches()
+                (rows,) = table.to_batches()  # an actor makes a slab of each batch
                 writer.write_batch(rows)
         yield _row(number, sink.getvalue().to_pybytes(), b"")
     yield _row(LAST, b"", json.dumps(asdict(log)).encode())

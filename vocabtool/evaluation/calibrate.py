@@ -547,13 +547,13 @@ def tune(
     known_words = snapshot.known_words
     fixed = DEFAULTS.weight(known_words is not None and known_words.subword)
     return TunedWeight(
-        WEIGHTS[_best(gains)],
-        dict(zip(WEIGHTS, means.tolist(), strict=True)),
-        float(np.concatenate(held_out).mean()),
-        float(means[WEIGHTS.index(fixed)]),
-        len(gains),
-        seed,
-        tuple(chosen.notes),
+        a=WEIGHTS[_best(gains)],
+        curve=dict(zip(WEIGHTS, means.tolist(), strict=True)),
+        held_out=float(np.concatenate(held_out).mean()),
+        fixed=float(means[WEIGHTS.index(fixed)]),
+        queries=len(gains),
+        seed=seed,
+        notes=tuple(chosen.notes),
     )
 
 

@@ -193,9 +193,11 @@ def _unknown(
 
 
 def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]]:
-    byte_level, blanks = False, []
-    for step in (step for name in STEPS for step in parts(document.get(name))):
-        byte_level |= step.get("type") == "ByteLevel"
+    """Return the marker of the pieces, if it is a usual one, and notes on what else is known."""
+    byte_level, blanks = False, []  # blanks: what stands for a space
+    for step in [step for name in STEPS for step in parts(document.get(name))]:
+        if step.get("type") == "ByteLevel":
+            byte_level = True
         pattern, content = step.get("pattern"), step.get("content")
         replaced = pattern.get("String") if isinstance(pattern, dict) else None
         if step.get("type") == "Metaspace":
@@ -206,16 +208,16 @@ def _marker(document: Json, model: Json) -> tuple[Marker | None, tuple[str, ...]
     for key, usual in OWN_MARKS:
         mark = model.get(key)
         if mark and isinstance(mark, str):
-            notes: tuple[str, ...] = ()
+            notes = []
             if mark != usual:
-                notes = (f"the {key} of pieces is {json_file.show(mark)!r}",)
+                notes.append(f"the {key} of pieces is {json_file.show(mark)!r}")
             if byte_level:
-                notes = (*notes, "byte-level: every byte is shown as a character")
-            return usual if mark == usual else None, notes
+                notes.append("byte-level: every byte is shown as a character")
+            return usual if mark == usual else None, tuple(notes)
     if byte_level:
         return BYTE_LEVEL, ()
-    if not blanks or META in blanks:
-        return (META, ()) if blanks else (None, ())
+    if META in blanks:
+        return META, ()
     return None, tuple(
         f"{json_file.show(blank)!r} stands for a space" for blank in dict.fromkeys(blanks)
     )

@@ -117,7 +117,8 @@ class Message:
     ) -> None:
         """Read the positions of the fields.
 
-        ``most``: how many fields are allowed. ``until``: reading ends before the first of these
+        ``most``: how many fields are allowed. ``strings_field``: the number, at most 15, of the
+        field for ``strings``; 0 if there is none. ``until``: reading ends before the first of these
         fields. Raises :class:`InvalidFile` and :class:`UnsupportedFormat`.
         """
         self.span = span
@@ -128,7 +129,7 @@ class Message:
         self._integers: dict[int, int] = {}
         pos, end = span
         while pos < end:
-            if strings_field and buffer[pos] == strings_field << 3 | LEN:
+            if strings_field and buffer[pos] == (strings_field << 3 | LEN):
                 if len(self.strings):
                     raise InvalidFile("the strings of a list are not together", offset=pos)
                 data = buffer[pos:end]

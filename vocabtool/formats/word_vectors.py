@@ -277,9 +277,10 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    # The window begins at byte ``at`` with line ``number``. Most lines have as many spaces as
-    # values, so the word ends at the first space. Others are examined singly.
-    bounds, blanks, start = [0], [], 0
+    # Return the word of each line, and the byte of the file where its values begin. The window
+    # begins at byte ``at`` with line ``number``. Most lines have as many spaces as values, so the
+    # word ends at the first space. Others are examined singly.
+    bounds, blanks, start = [0], [], 0  # the ends of lines, and the first space of each
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte
         blanks.append(window.find(b" ", start, end))
         bounds.append(end)
@@ -309,7 +310,7 @@ def _cut_window(
     if pairs.any():  # a value between two spaces is empty
         empty = np.flatnonzero(pairs)
         odd[np.searchsorted(starts, empty[empty < starts[-1]], "right") - 1] = True
-    odd[-1] = True  # the sample
+    odd[-1] = True  # the values of the last line are always examined, as a sample
     for line in np.flatnonzero(odd).tolist():
         start, end = bounds[line], int(ends[line] - trailing[line])
         word, *values = window[start:end].rsplit(b" ", dim)

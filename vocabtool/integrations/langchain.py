@@ -246,23 +246,25 @@ def condition(given: Filter) -> str | None:
     """
     if given is None or isinstance(given, str):
         return given or None
-    return _read(given)
+    return _condition_of(given)
 
 
-def _read(given: Any, depth: int = 0) -> str:
+def _condition_of(given: Any, depth: int = 0) -> str:
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("a filter must be a condition or a dictionary", given)
     tests = []
     for name, value in given.items():
         if name in JUNCTIONS:
-            filters = [value] if isinstance(value, Mapping) and name == "$not" else value
+            filters = value
+            if name == "$not" and isinstance(value, Mapping):  # one filter without a list
+                filters = [value]
             if not isinstance(filters, list | tuple) or not filters:
                 raise invalid(f"{name!r} needs a list of filters", value)
-            inner = [_read(item, depth + 1) for item in filters]
+            inner = [_condition_of(item, depth + 1) for item in filters]
             tests.append(join(name.removeprefix("$"), inner))
             continue
-        if not isinstance(name, str) or name.startswith("$"):
+        if not isinstance(name, str) or name.startswith("$"):  # no field: this raises
             adapter.check_operator(name, JUNCTIONS, value)
         operands = value if isinstance(value, Mapping) else {"$eq": value}
         if not operands:
@@ -271,7 +273,7 @@ def _read(given: Any, depth: int = 0) -> str:
         for operator, operand in operands.items():
             adapter.check_operator(operator, (*OPERATORS, "$exists", "$not"), value)
             if operator == "$not":
-                tests.append(f"not {_read({name: operand}, depth + 1)}")
+                tests.append(f"not {_condition_of({name: operand}, depth + 1)}")
             elif operator == "$exists":
                 tests.append(compare(field, "!=" if operand else "=", None))
             else:

@@ -167,6 +167,7 @@ def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
     """Yield the name and value of each field whose text is outside ``hit.text[start:end]``."""
     for name, value in hit.fields.items():
         shown = str(value)
+        # A text of its own in the hit, between separators; so ``at`` also counts in ``hit.text``.
         at = f"{BETWEEN}{hit.text}{BETWEEN}".find(f"{BETWEEN}{shown}{BETWEEN}")
         if at < 0 or at >= end or at + len(shown) <= start:
             yield name, shown

@@ -37,8 +37,8 @@ from vocabtool.keywords.tokens import is_identifier, is_name
 from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Settings
 from vocabtool.search.store import (
-    Asked,
     Combination,
+    Demand,
     JoinedWord,
     KnownWords,
     LegQuery,
@@ -71,7 +71,7 @@ class Part:
     text: str
     start: int
     end: int
-    demand: Asked | None = None
+    demand: Demand | None = None
 
 
 def understand(
@@ -191,9 +191,9 @@ def _condition(name: str, kind: Kind, value: str) -> Where | None:
     return None
 
 
-def _demand(cutter: Cutter, text: str) -> Asked | None:
+def _demand(cutter: Cutter, text: str) -> Demand | None:
     """Return what the words and phrases of a text demand; ``None`` if it has only stop words."""
-    demands, phrases = list[Asked](), dict[int, tuple[Term, ...]]()
+    demands, phrases = list[Demand](), dict[int, tuple[Term, ...]]()
     for word in cutter.query(text):
         first, *others = clauses = _of_word(word)
         if word.phrase is not None:
@@ -208,7 +208,7 @@ def _demand(cutter: Cutter, text: str) -> Asked | None:
     return distinct[0] if distinct else None
 
 
-def _size(demand: Asked) -> int:
+def _size(demand: Demand) -> int:
     """Return the number of terms and conditions in a demand."""
     match demand:
         case Clause():

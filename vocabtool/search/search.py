@@ -61,7 +61,7 @@ from vocabtool.search.query import (
     term_clauses,
 )
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Asked, Combination, LegQuery, Selection, Snapshot, ValueCount
+from vocabtool.search.store import Combination, Demand, LegQuery, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
@@ -228,7 +228,7 @@ def search(
             raise ValueError("vector must contain finite numbers, got NaN or infinity")
         if text is None and settings.fusion == "keyword":
             raise ValueError("fusion='keyword' needs a text")
-    demands: list[Asked] = [] if settings.where is None else [Where.of(settings.where)]
+    demands: list[Demand] = [] if settings.where is None else [Where.of(settings.where)]
     demands += [operator.demand for operator in query.operators if operator.demand is not None]
     if query.required:
         demands.append(Combination("all", query.required))

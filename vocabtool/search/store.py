@@ -173,11 +173,11 @@ class Combination:
     """Asks for all or any of its parts, or that a document satisfies none of them."""
 
     word: Literal["all", "any", "none"]
-    parts: tuple[Asked, ...]
+    parts: tuple[Demand, ...]
 
 
 # What a query asks of a row: terms in a row, a condition on fields, or a combination.
-Asked: TypeAlias = "Clause | Where | Combination"
+Demand: TypeAlias = "Clause | Where | Combination"
 # The rows that may be found, as only the store can read it: a mask, or a part of a statement.
 Selection: TypeAlias = Any
 
@@ -234,8 +234,8 @@ class Snapshot(Protocol):
     @property
     def searched_fields(self) -> tuple[str, ...]: ...
 
-    def select(self, asked: Sequence[Asked], without: int | None = None) -> Selection:
-        """Select the documents that satisfy every part of ``asked``.
+    def select(self, demands: Sequence[Demand], without: int | None = None) -> Selection:
+        """Select the documents that satisfy all ``demands``.
 
         ``without``: a row to leave out.
 
@@ -413,9 +413,9 @@ class MaskStore:
             best = RankedRows(rows, np.concatenate((best.scores, more.scores)))
         return best, listed, holders.rows
 
-    def select(self, asked: Sequence[Asked], without: int | None = None) -> Mask:
+    def select(self, demands: Sequence[Demand], without: int | None = None) -> Mask:
         allowed: Mask = self.live
-        for demand in asked:
+        for demand in demands:
             allowed = allowed & self._rows_of(demand)
         if without is not None:
             allowed = allowed.copy()
@@ -425,12 +425,12 @@ class MaskStore:
     def is_empty(self, selection: Mask) -> bool:
         return not selection.any()
 
-    def _rows_of(self, asked: Asked) -> Mask:
-        match asked:
+    def _rows_of(self, demand: Demand) -> Mask:
+        match demand:
             case Clause():
-                return self._rows_with((asked,))
+                return self._rows_with((demand,))
             case Where():
-                return self.where(asked)
+                return self.where(demand)
             case Combination("none", parts):
                 return ~self._rows_of(Combination("any", parts))
             case Combination(word, parts):
@@ -441,7 +441,7 @@ class MaskStore:
                 mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
                 return mask
             case _:
-                assert_never(asked)
+                assert_never(demand)
 
     def _rows_with(self, clauses: tuple[Clause, ...]) -> Mask:
         mask = np.zeros(self.rows, np.bool_)

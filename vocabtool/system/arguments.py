@@ -36,7 +36,8 @@ T = TypeVar("T")
 Allowed = tuple[tuple[type, ...], str]  # the types of an argument, and their names in a message
 Types = Mapping[str, Allowed | None]  # of the arguments, in their order; None is not checked
 
-TOLD: Final = {"where": "one text, for example \"year >= 2020 and lang = 'en'\""}
+# What a message wants instead of the names of the types.
+WANTED: Final = {"where": "one text, for example \"year >= 2020 and lang = 'en'\""}
 STRINGS: Final = "a list of strings"
 CHECKED: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 PARAMETERS: Final = re.compile(r"\[[^\[\]]*\]")  # of a generic type
@@ -168,7 +169,7 @@ def _check_types(values: Mapping[str, object], types: Types) -> None:
             wrong = []
         if wrong:
             got = " ".join(repr(wrong[0]).split())
-            raise ValueError(f"{name} must be {TOLD.get(name, names)}, got {got:.80}")
+            raise ValueError(f"{name} must be {WANTED.get(name, names)}, got {got:.80}")
 
 
 def _accepted_types(annotation: object, scope: dict[str, Any]) -> Allowed | None:

@@ -48,25 +48,25 @@ def mask(
     chunks = list(dict.fromkeys(chain.from_iterable(split[::2] for split in splits)))
     lookup = without_blanks(look_up([*lines, *chunks]))
     distinct = list(zip(map(decode, as_bytes(lookup.distinct)), lookup.known.tolist(), strict=True))
-    of_texts = lookup.rows(distinct)
-    of_chunks = dict(zip(chunks, of_texts[len(lines) :], strict=True))
+    words = lookup.rows(distinct)
+    of_lines, of_chunks = words[: len(lines)], dict(zip(chunks, words[len(lines) :], strict=True))
     unknown = {chunk: _unknown(chunk, of_chunks[chunk]) for chunk in chunks}
-    for line, split, own in zip(lines, splits, of_texts, strict=False):
-        spans, lost = list[Span](), 0
+    for line, split, own in zip(lines, splits, of_lines, strict=True):
         if own == [word for chunk in split[::2] for word in of_chunks[chunk]]:
-            at = 0
-            for text in split:  # most chunks occur in many lines
-                places, missing = unknown.get(text, ((), 0))
+            spans, missing, at = list[Span](), 0, 0
+            for text in split:  # most chunks occur in many lines; the blanks between have no words
+                places, count = unknown.get(text, ((), 0))
                 spans += [(at + start, at + end) for start, end in places]
-                lost, at = lost + missing, at + len(text)
+                missing += count
+                at += len(text)
         else:  # the words of a chunk depend on the other chunks
-            spans, lost = _unknown(line, own)
-        bounds = [0, *chain.from_iterable(spans), len(line)]
+            spans, missing = _unknown(line, own)
         if mode == "known":
-            yield " ".join(line[start:end] for start, end in spans), lost
+            yield " ".join(line[start:end] for start, end in spans), missing
         else:
+            bounds = [0, *chain.from_iterable(spans), len(line)]
             kept = zip(bounds[::2], bounds[1::2], strict=True)
-            yield UNKNOWN.join(line[start:end] for start, end in kept), lost
+            yield UNKNOWN.join(line[start:end] for start, end in kept), missing
 
 
 def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]:

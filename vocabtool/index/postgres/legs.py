@@ -338,12 +338,18 @@ def both_legs(
             (limit,),
         )
     return join(
-        *("WITH every AS MATERIALIZED (", scored, "), ranked AS MATERIALIZED ("),
-        *(ranked, "), words AS (SELECT doc, listed FROM ranked", more),
-        *("), near AS MATERIALIZED (", near),
+        "WITH every AS MATERIALIZED (",
+        scored,
+        "), ranked AS MATERIALIZED (",
+        ranked,
+        "), words AS (SELECT doc, listed FROM ranked",
+        more,
+        "), near AS MATERIALIZED (",
+        near,
         "), candidates AS (SELECT doc FROM words UNION SELECT doc FROM near)"
         " SELECT d.doc, d.id, e.score, coalesce(n.similarity, CASE WHEN d.vector IS NOT NULL THEN ",
-        *(similarity, "::float4 END), (e.code IS NOT NULL)::int + coalesce(e.exact, FALSE)::int,"),
+        similarity,
+        "::float4 END), (e.code IS NOT NULL)::int + coalesce(e.exact, FALSE)::int,"
         f" coalesce(w.listed, 0), n.doc IS NOT NULL FROM candidates c JOIN documents_{n} d"
         " ON d.doc = c.doc LEFT JOIN words w ON w.doc = c.doc LEFT JOIN near n ON n.doc = c.doc"
         " LEFT JOIN every e ON e.doc = c.doc ORDER BY d.doc",

@@ -154,18 +154,18 @@ class PostgresSnapshot(IndexSnapshot):
 
     # What may be found
 
-    def select(self, asked: Sequence[store.Asked], without: int | None = None) -> Sql:
+    def select(self, demands: Sequence[store.Demand], without: int | None = None) -> Sql:
         selected = TRUE
-        for condition in asked:
-            selected &= self._condition(condition)
+        for demand in demands:
+            selected &= self._condition(demand)
         return selected if without is None else selected & Sql("d.doc <> %s", (without,))
 
-    def _condition(self, asked: store.Asked) -> Sql:
+    def _condition(self, demand: store.Demand) -> Sql:
         """Return a condition on a row ``d`` of the table of documents, as SQL."""
-        match asked:
+        match demand:
             case Clause():
                 number = f"(SELECT term FROM terms_{self.n} WHERE field = %s AND text = %s)"
-                terms = [(FIELD_CODES[term.field], stored_text(term.text)) for term in asked.terms]
+                terms = [(FIELD_CODES[term.field], stored_text(term.text)) for term in demand.terms]
                 postings = f"d.doc IN (SELECT doc FROM postings_{self.n} WHERE term = {number})"
                 tests = [Sql(postings, term) for term in dict.fromkeys(terms)]
                 if len(terms) > 1:
@@ -174,7 +174,7 @@ class PostgresSnapshot(IndexSnapshot):
                     tests.append(Sql(in_a_row, tuple(chain(*terms))))
                 return join("(", join(*tests, between=" AND "), ")")
             case Where():
-                text, values = sql_of(asked, self.fields, f"documents_{self.n:d}", self._fetch)
+                text, values = sql_of(demand, self.fields, f"documents_{self.n:d}", self._fetch)
                 return Sql(f"({text})", tuple(values))  # or null, as false
             case store.Combination("none", parts):
                 any_of = self._condition(store.Combination("any", parts))
