@@ -32,7 +32,7 @@ class Page(HTMLParser):
 HTML_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "b", "div", "span", "bdi"),
     *("data", "figure", "table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "ul", "li"),
-    *("article", "h3", "mark", "a"),
+    *("article", "h3", "mark", "a", "details", "summary"),
 }
 
 

@@ -120,6 +120,7 @@ def unknown_words(
 def nasty_words(*, pieces: bool = False, **options: Any) -> OovReport:
     """Nasty words once each, ``dog`` three times in two documents, and known words."""
     texts = [[b"the", b"dog", b"dog"], [b"recieve", b"cat", b"dog"], *([word] for word in NASTY)]
+    texts.append([b"receive"] * 10)  # so often that ``recieve`` is a misspelling
     cut = {word: len(word) for word in NASTY} if pieces else None
     return unknown_words(texts, pieces=cut, **options)
 

@@ -97,9 +97,10 @@ def test_csv_and_parquet(here: Path, tmp_path: Path) -> None:
 def test_a_terminal(here: Path) -> None:
     """A section of its own; a limit that one gives counts instead of the stated one."""
     lines = on_terminal(here, "oov", "model", "corpus.txt").splitlines()
-    assert f"{NOTE} (40.00% of all pieces)" in lines
+    assert f"{NOTE} (40.00% of all pieces)" in " ".join(lines)
     rows = [line.split() for line in lines]
-    assert ["+", "1", "1", *["punctuation", "or", "symbol"], *TEXTS[0].split()] in rows
+    row = ["+", "1", "1", "punctuation", "or", "symbol", "i", "use", "numpy"]
+    assert row in [words[: len(row)] for words in rows]
     lines = on_terminal(here, "oov", "model", "corpus.txt", "--limit", "100").splitlines()
     assert "no document is longer than the 98 pieces that the model reads" in lines
     assert not any("only in the cut-off part" in line for line in lines)

@@ -6,6 +6,7 @@ and graphs made to harm.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.builders import saved_model_bytes as b
-from vocabtool import VocabtoolError, Words
+from vocabtool import NoVocabulary, VocabtoolError, Words
 
 WORDS = (b"the", b"cat")
 Nodes = Sequence[bytes]
@@ -283,12 +284,35 @@ def test_long_chains(length: int, tmp_path: Path) -> None:
 
 
 def test_two_lookups(tmp_path: Path) -> None:
-    """The supported path is used; without a table there is no lookup."""
-    (tmp_path / "saved_model.pb").write_bytes(b.saved_model(b.graph(TEXT, LOWER, *find(b"lower"))))
-    with pytest.raises(VocabtoolError, match="no supported op of the model looks words up"):
-        Words.of(tmp_path)
+    """The supported path is used."""
     second = (b"table", b"odd", b"default")
     lookup = b.node(b"find2", b"LookupTableFindV2", *second, Tin=b.number(6, b.STRING))
     words = words_of(tmp_path, TEXT, ODD, BLANK, LOWER, SPLIT, *find(b"split:1"), lookup)
     assert words.describe() == (*LOWERED, "split at whitespace")
     assert words.unknown("The Cat sat") == ["sat"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "op", "told"),
+    [
+        ({b"ids": 9, b"mask": 3}, b"Identity", "it takes ids, not texts (inputs: ids, mask)"),
+        ({b"examples": 7}, b"ParseExampleV2", "it takes serialised tf.Examples, not texts"),
+        ({b"text": 7}, b"Identity", "it takes strings (inputs: text)"),
+        ({b"image": 1}, b"Identity", "it takes numbers, not texts (inputs: image)"),
+        ({}, b"Identity", "it states no inputs"),
+    ],
+)
+def test_without_a_lookup(inputs: dict[bytes, int], op: bytes, told: str, tmp_path: Path) -> None:
+    """One message: what the inputs are, and what to pass instead."""
+    tensors = [
+        b.field(1, b.field(1, name) + b.field(2, b.number(2, dtype)))
+        for name, dtype in inputs.items()
+    ]
+    default = b.field(5, b.field(1, b"serving_default") + b.field(2, b"".join(tensors)))
+    other = b.field(5, b.field(1, b"x") + b.field(2, b.field(1, b.field(1, b"other"))))
+    nodes = (TEXT, b.node(b"inner", op, b"text"))
+    written = b.saved_model(b.graph(*nodes), tail=other + default if inputs else b"")
+    (tmp_path / "saved_model.pb").write_bytes(written)
+    with pytest.raises(NoVocabulary, match=re.escape(told)) as caught:
+        Words.of(tmp_path)
+    assert "contains no vocabulary; pass what its inputs were made with" in str(caught.value)

@@ -175,8 +175,8 @@ RULES: dict[str, tuple[str, ...] | str] = {
     "tfx_taxi_tft": ("drop empty strings",),
     "serving_tftext": "its words are constants.* --rule tokenizer:FILE",
     "tfx_taxi_serving_tf1": "ParseExampleV2",
-    "tfx_keras_serving": "no supported op of the model looks words up",
-    "use_lite_2": "no supported op of the model looks words up",
+    "tfx_keras_serving": "it takes serialised tf.Examples, not texts; it contains no vocabulary",
+    "use_lite_2": r"it takes ids, not texts \(inputs: .*use --rule tokenizer:.*spm.model$",
 }
 
 

@@ -449,10 +449,13 @@ def find_examples(
 
 NO_LETTERS: Final = "no letters"
 LATIN: Final = "Latin, language not recognised"
-MIN_HITS: Final = 2  # of the common words below, to recognise the language of a text
-MIN_SHARE: Final = 0.05  # of its words in Latin script
-# Common words, also counted without accents, because models may remove these. No single letters:
-# they are variables in technical texts.
+# To recognise the language of a text, common words below must make up this share of its words in
+# Latin script, and this number of them must be different. Without the second condition, 82 of
+# 19,000 paragraphs of English manuals get another language, with it one.
+MIN_SHARE: Final = 0.05
+MIN_DIFFERENT: Final = 3
+# Common words, also counted without accents, because models may remove these. No single letters,
+# no `as`, `com`, `do`, `no` and `os` in Portuguese: they are frequent in technical English.
 LANGUAGES: Final = {
     "Czech": "na se je že to ze do pro ale jako jsou který které byl od podle také jeho až při",
     "Danish": "og at er en det til på af for med der den som ikke et fra blev har var også",
@@ -465,7 +468,7 @@ LANGUAGES: Final = {
     "Indonesian": "yang dan di ini itu dengan untuk dari pada adalah tidak dalam ke oleh",
     "Italian": "il di che la un una per non sono con del della gli nel alla le più si da",
     "Polish": "na do się nie że jest to od jak po dla ale przez oraz są był ich tym która lub",
-    "Portuguese": "de que do da em um uma para com não os as no na por mais dos como se foi",
+    "Portuguese": "de que da em um uma para não na por mais dos como se foi ao são mas pelo ou",
     "Romanian": "și de la în cu pe care din nu este un mai pentru că sunt fost au prin",
     "Spanish": "el la de que en los del las un una por con para es se no su como más al",
     "Swedish": "och att det som en på är av för med den till inte ett om har från var",
@@ -494,14 +497,16 @@ def count_languages(lookup: WordLookup) -> dict[str, list[int]]:
         here = np.bincount(texts[scripts == code], minlength=number)
         group[here > most] = code
         most = np.maximum(most, here)
-    hits, (common, member) = np.full(number, MIN_HITS - 1), _common_words()
+    hits, (common, member) = np.zeros(number, np.int64), _common_words()
     trimmed = pc.ascii_lower(pc.ascii_trim(lookup.distinct, " ")).view(pa.binary())
     rows = pc.index_in(trimmed, common).fill_null(-1).to_numpy(zero_copy_only=False)[lookup.codes]
     of_texts, rows = texts[rows >= 0], rows[rows >= 0]
+    texts_once, rows_once = np.divmod(np.unique(of_texts * len(common) + rows), len(common))
     latin = group == 1
     for code in range(member.shape[1]):
         here = np.bincount(of_texts[member[rows, code]], minlength=number)
-        here[~latin | (here < MIN_SHARE * most)] = 0
+        different = np.bincount(texts_once[member[rows_once, code]], minlength=number)
+        here[~latin | (here < MIN_SHARE * most) | (different < MIN_DIFFERENT)] = 0
         group[latin & (here == hits)] = 1  # two languages: neither
         group[here > hits] = len(names) + code
         hits = np.maximum(hits, here)

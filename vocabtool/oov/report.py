@@ -30,9 +30,10 @@ Kind = Literal[
     "number",  # digits, no letters
     "code",  # letters with digits; camelCase; C++, C#; parts joined by any of _ / \ @ :: or a dot
     "script",  # most letters are in a script of fewer than 1 in 100 entries with letters
-    "misspelling",  # four or more characters, and one edit away from an entry of three or more
+    "misspelling",  # or another variant of a known word: see resembles()
     "name",  # begins with a capital letter
-    "symbol",  # no letters, no digits
+    "emoji",  # no letters, no digits, an emoji
+    "symbol",  # no letters, no digits, no emoji
     "other",
 ]
 """The kind of a word is the first whose definition fits."""
@@ -44,8 +45,10 @@ SPLIT, RANDOM, UNKNOWN = range(3)  # the groups of words, in the order of a tabl
 HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
 BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
 CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
-SHORTEST: Final = 4  # fewest characters of a misspelling
+SHORTEST: Final = 6  # fewest characters of a misspelling: most short words have real neighbours
 LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
+SINGULAR: Final = 4  # fewest characters of a word with a plural; not `it` and `its`
+OFTENER: Final = 10  # a misspelling is so many times rarer than the word that is meant
 RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
 SAMPLED: Final = 50_000  # entries at most, evenly spread, that determine a vocabulary's scripts
 CODE: Final = re.compile(r"[a-z][A-Z]|\w(?:\+\+?|#)$|\w[_/\\@]\w|\w::\w|\w\w\.\w\w")
@@ -395,7 +398,12 @@ def unknown_table(
     like: list[bytes | None] = [None] * len(names)
     some = names[:COMMONEST]
     written = [*map(spelling, some, shown)]
-    for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored)):
+    known = words.filter(pc.and_(words["known"], pc.greater_equal(words["count"], OFTENER)))
+    counts = Counter[str]()
+    for rows in (known, table.slice(0, COMMONEST)):
+        for name, count in zip(rows["word"].to_pylist(), rows["count"].to_pylist(), strict=True):
+            counts[fold(name)] += count
+    for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored, counts)):
         kinds[at] = "random" if random and is_random(written[at]) else kind
         like[at] = vocabulary.stored[entry] if entry >= 0 else None
     parts = pa.array([()] * len(names), pa.list_(pa.large_binary()))
@@ -414,8 +422,9 @@ def split_table(
     table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
     group = np.where(pieces > 1, SPLIT, UNKNOWN)
-    for at in np.flatnonzero(pieces >= MIN_RANDOM).tolist():
-        if is_random(spelling(names[at], examples.get(names[at], b""))):
+    for at in np.flatnonzero(pieces > 1).tolist():
+        written = spelling(names[at], examples.get(names[at], b""))
+        if is_symbol(written) or (pieces[at] >= MIN_RANDOM and is_random(written)):
             group[at] = RANDOM
     table = table.append_column("group", pa.array(group))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
@@ -425,14 +434,14 @@ def split_table(
     shown = [examples.get(name, b"") for name in names]
     listed, random = (int(np.count_nonzero(group == number)) for number in (SPLIT, RANDOM))
     kinds: list[Kind | None] = [None] * listed
-    random_kind: Kind = "random"
-    kinds += [random_kind] * random
+    for name in names[listed : listed + random]:
+        kinds.append("symbol" if is_symbol(decode(name)) else "random")
     entries = vocabulary.stored
     marker = vocabulary.marker or guess_marker(entries)
     if marker in STARTS:
         entries = plain_strings(entries, marker)
     some = [name.strip(b" ") for name in names[: min(listed, COMMONEST)]]
-    classified = classify(some, map(spelling, some, shown), entries, misspellings=False)
+    classified = classify(some, map(spelling, some, shown), entries)
     kinds[: len(some)] = [kind for kind, _ in classified]
     known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
     kinds += [known[name] for name in names[listed + random :]]
@@ -531,19 +540,27 @@ def is_random(written: str) -> bool:
 # ---- the kind of a word, and similar entries
 
 
+def is_symbol(written: str) -> bool:
+    """Return whether a word has neither letters nor digits nor emoji, such as ``=====``."""
+    return not any(
+        char.isalnum() or unicodedataplus.is_emoji_presentation(char) for char in written
+    )
+
+
 def classify(
     words: Sequence[bytes],
     spellings: Iterable[str],
     entries: ByteStrings,
-    *,
-    misspellings: bool = True,
+    counts: Mapping[str, int] | None = None,
 ) -> Iterator[tuple[Kind, int]]:
     """Yield for each word its kind, and the position of the first similar entry, or -1.
 
-    ``spellings``: The words with their capitals.
+    - ``spellings``: The words with their capitals.
+    - ``counts``: How often folded words occur in the texts, known words too. Without it, no word is
+      a misspelling.
     """
     folds = [fold(word) for word in words]
-    forms, near = _find_similar({*folds} - {""}, entries, misspellings)
+    forms, near = _find_similar({*folds} - {""}, entries, counts)
     sample = range(0, len(entries), len(entries) // SAMPLED + 1)
     scripts = Counter(main_script(decode(entries[at])) for at in sample)
     del scripts[None]
@@ -561,7 +578,7 @@ def classify(
         elif folded in near:
             yield "misspelling", near[folded]
         elif first is None:
-            yield "symbol", -1
+            yield ("symbol" if is_symbol(written) else "emoji"), -1
         else:
             yield ("name" if first.isupper() else "other"), -1
 
@@ -579,15 +596,15 @@ def fold(word: bytes) -> str:
 
 
 def _find_similar(
-    words: set[str], entries: Iterable[bytes], misspellings: bool
+    words: set[str], entries: Iterable[bytes], counts: Mapping[str, int] | None
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Map folded words to the first entry that folds to the word, and to the first one edit away.
+    """Map folded words to the first entry that folds to the word, and to the first it resembles.
 
-    Without ``misspellings``, the second mapping is empty.
+    Without ``counts``, the second mapping is empty.
     """
     around: dict[str, list[str]] = {}
-    for word in words if misspellings else ():
-        if SHORTEST <= len(word) <= LONGEST:
+    for word in words if counts is not None else ():
+        if SINGULAR <= len(word) <= LONGEST:
             for variant in set(_variants(word)):
                 around.setdefault(variant, []).append(word)
     forms: dict[str, int] = {}
@@ -596,12 +613,29 @@ def _find_similar(
         folded = fold(entry)
         if folded in words:
             forms.setdefault(folded, position)
-        if around and SHORTEST - 1 <= len(folded) <= LONGEST + 1:
+        if counts is not None and SINGULAR - 1 <= len(folded) <= LONGEST + 1:
             for variant in _variants(folded):
                 for word in around.get(variant, ()):
-                    if word not in near and one_edit(word, folded):
+                    if word not in near and resembles(word, folded, counts):
                         near[word] = position
     return forms, near
+
+
+def resembles(word: str, entry: str, counts: Mapping[str, int]) -> bool:
+    """Return whether a word is a variant or a misspelling of an entry one edit away.
+
+    Variant: the plural or singular by ``s``, or the same letters and digits with other punctuation.
+    Misspelling: six or more characters, and the entry is ten times as frequent in the texts.
+    Without these conditions ``tasks`` resembles ``talks``, and ``hand`` resembles ``and``.
+    """
+    if not one_edit(word, entry):
+        return False
+    short, long = sorted((word, entry), key=len)
+    if len(short) >= SINGULAR and short[-1] != "s" and long == short + "s":
+        return True
+    if list(filter(str.isalnum, word)) == list(filter(str.isalnum, entry)):
+        return True
+    return len(word) >= SHORTEST and counts.get(entry, 0) >= OFTENER * counts.get(word, 1)
 
 
 def _variants(word: str) -> list[str]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from vocabtool.oov.counter import clip, find_word
 from vocabtool.oov.report import (
@@ -20,6 +23,7 @@ from vocabtool.oov.report import (
     OovReport,
     SplitWords,
     Suggestions,
+    read_words,
 )
 from vocabtool.oov.report import Kind as WordKind
 from vocabtool.reports.report import (
@@ -40,6 +44,7 @@ from vocabtool.reports.report import (
     short_names,
 )
 from vocabtool.reports.report import Format as ReportFormat
+from vocabtool.reports.verdict import verdict
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.token_limit import cut_note
 from vocabtool.vocabulary import encode, is_utf8, printable
@@ -50,14 +55,17 @@ KINDS: Final[dict[WordKind, str]] = {
     "number": "number",
     "code": "identifier or code",
     "script": "another script",
-    "misspelling": "one edit from a known word",
+    "misspelling": "near a known word",
     "name": "capitalised",
+    "emoji": "emoji",
     "symbol": "punctuation or symbol",
     "other": "other",
 }
 JSON_WORDS: Final = 1_000  # of each list
 SHOWN_WORDS: Final = 25  # of each list
 RANDOM_WORDS: Final = 5
+SURE: Final = 0.01  # of the documents: common words name a wrong language for fewer
+PER_TOKEN: Final = Column("pieces per token", "mean")
 POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 NEVER_USED: Final = 5  # entries
 EXAMPLE_BYTES: Final = 50
@@ -111,6 +119,7 @@ def _data(report: OovReport) -> dict[str, Any]:
         return {"all": count, "unknown": unknown, "unknown_rate": share}
 
     data: dict[str, Any] = {
+        "verdict": verdict(report)._asdict(),
         "model": header.model,
         "vocabulary": {
             "name": header.vocabulary,
@@ -201,7 +210,37 @@ def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
 
 
 def _sections(report: OovReport) -> Iterator[Section]:
-    yield Section("What was counted, and how", facts(_facts(report)))
+    yield Section(text=[sentence for sentence in verdict(report)[:3] if sentence], prose=True)
+    if report.split is not None:
+        yield from _split_sections(report.split)
+    yield from _unknown_sections(report)
+    if report.suggested is not None:
+        yield _suggestions(report.suggested)
+    yield Section("Notes", notes=report.notes)
+    for section in _details(report):
+        yield replace(section, detail=True)
+
+
+def _unknown_sections(report: OovReport) -> Iterator[Section]:
+    """Yield the commonest unknown words without symbols and random strings, and all kinds."""
+    meaningless = pc.is_in(report.unknown["kind"], pa.array(["symbol", "random"]))
+    table = report.unknown.filter(pc.invert(meaningless))
+    words = _words("unknown word", read_words(table.slice(0, SHOWN_WORDS)))
+    notes = []
+    if report.distinct_unknown > SHOWN_WORDS:
+        shown = f"These are {min(len(table), SHOWN_WORDS)} of {report.distinct_unknown:,} unknown"
+        what = "words" if len(table) == report.distinct_unknown else "words, without symbols"
+        notes.append(f"{shown} {what}. For all of them: -o words.csv")
+    yield Section("The unknown words that matter", words, (), notes if len(table) else ())
+    kinds = [(KINDS[kind.kind], kind.words, kind.tokens) for kind in report.kinds]
+    columns = (Column("what unknown words look like"), *counts("words", "tokens"))
+    notes = []
+    if report.distinct_unknown > COMMONEST:
+        notes.append(f"Only the commonest {COMMONEST:,} unknown words are classified.")
+    yield Section("What unknown words look like", Table(columns, kinds, "tokens"), (), notes)
+
+
+def _details(report: OovReport) -> Iterator[Section]:
     distinct = "distinct words, of those listed" if report.full else "distinct words"
     rates = (
         ("tokens", report.tokens_unknown, report.tokens, report.token_rate),
@@ -212,34 +251,20 @@ def _sections(report: OovReport) -> Iterator[Section]:
     columns = (Column(), *counts("unknown", "of"), Column("rate", "percent"))
     yield Section("How much is unknown", Table(columns, rates))
     if report.split is not None:
-        yield from _split_sections(report, report.split)
+        yield from _split_details(report, report.split)
     if report.cut is not None:
         yield _cut_section(report, report.cut)
-    if report.suggested is not None:
-        yield _suggestions(report.suggested)
-    words = _words("unknown word", report.commonest(SHOWN_WORDS))
-    notes = []
-    if report.distinct_unknown > SHOWN_WORDS:
-        shown = f"These are {SHOWN_WORDS:,} of {report.distinct_unknown:,} unknown words."
-        notes.append(f"{shown} For all of them: -o words.csv")
-    yield Section("The commonest unknown words", words, (), notes)
-    kinds = [(KINDS[kind.kind], kind.words, kind.tokens) for kind in report.kinds]
-    columns = (Column("what unknown words look like"), *counts("words", "tokens"))
-    notes = []
-    if report.distinct_unknown > COMMONEST:
-        notes.append(f"Only the commonest {COMMONEST:,} unknown words are classified.")
-    yield Section("What unknown words look like", Table(columns, kinds, "tokens"), (), notes)
     points = [
         (f"{point.words:,}", point.covered, point.known)
         for point in report.curve
         if point.words in POINTS or point is report.curve[-1]
     ]
     columns = (Column("commonest"), Column("covered", "percent"), Column("known", "percent"))
-    table = Table(columns, points, "covered")
-    yield Section("How much the commonest words cover", table)
-    yield Section("Notes", notes=_notes(report))
+    yield Section("How much the commonest words cover", Table(columns, points, "covered"))
+    yield Section("What was counted, and how", facts(_facts(report)), notes=_never_used(report))
     for other in report.others:  # counted separately
-        yield from _sections(other)
+        yield from _unknown_sections(other)
+        yield from _details(other)
 
 
 def _facts(report: OovReport) -> Iterator[tuple[str, str]]:
@@ -273,8 +298,28 @@ def _around(example: bytes, word: bytes, width: int) -> str:
     return printable(clip(line, 0, len(line), middle, width))
 
 
-def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
-    """Yield the sections about a subword model: figures, split words, kinds, and languages."""
+def _split_sections(split: SplitWords) -> Iterator[Section]:
+    """Yield the split words that cost most, and the kinds of all split words."""
+    number = min(SHOWN_WORDS, split.listed)
+    words = _split_words("split word", split.words(0, number))
+    notes = ["cost: count x (pieces - 1)"]
+    if split.listed > number:
+        shown = f"These are {number:,} of {split.listed:,} split words."
+        notes.append(f"{shown} For all of them: -o words.csv")
+    yield Section("The split words that cost most", words, (), notes if number else ())
+    kinds = [
+        (KINDS[kind.kind], kind.words, kind.tokens, kind.pieces / kind.tokens)
+        for kind in split.kinds
+    ]
+    columns = (Column("what split words look like"), *counts("words", "tokens"), PER_TOKEN)
+    notes = []
+    if split.listed > COMMONEST:
+        notes.append(f"Only the first {COMMONEST:,} split words are classified.")
+    yield Section("What split words look like", Table(columns, kinds, "tokens"), (), notes)
+
+
+def _split_details(report: OovReport, split: SplitWords) -> Iterator[Section]:
+    """Yield the figures of a subword model, random strings, and the languages that are sure."""
     shares = [
         ("distinct words that are split", (split.listed + split.random) / max(report.distinct, 1)),
         *((f"tokens in words of {name} pieces", rate) for name, rate in _split_rates(report)),
@@ -283,33 +328,17 @@ def _split_sections(report: OovReport, split: SplitWords) -> Iterator[Section]:
     figures = [("pieces per token", f"{report.fertility:.2f}")]
     figures += [(name, percent(share)) for name, share in shares]
     yield Section("Words in pieces", facts(figures))
-    number = min(SHOWN_WORDS, split.listed)
-    words = _split_words("split word", split.words(0, number))
-    notes = ["cost: count x (pieces - 1)"]
-    if split.listed > number:
-        shown = f"These are {number:,} of {split.listed:,} split words."
-        notes.append(f"{shown} For all of them: -o words.csv")
-    yield Section("The split words", words, (), notes)
-    kinds = [
-        (KINDS[kind.kind], kind.words, kind.tokens, kind.pieces / kind.tokens)
-        for kind in split.kinds
-    ]
-    mean = Column("pieces per token", "mean")
-    columns: tuple[Column, ...]
-    columns = (Column("what split words look like"), *counts("words", "tokens"), mean)
-    notes = []
-    if split.listed > COMMONEST:
-        notes.append(f"Only the first {COMMONEST:,} split words are classified.")
-    yield Section("What split words look like", Table(columns, kinds, "tokens"), (), notes)
     if split.random:
         some = split.words(split.listed, min(split.random, RANDOM_WORDS))
-        yield Section("Random strings", _split_words("random string", some))
+        yield Section("Random strings and symbols", _split_words("random string or symbol", some))
     columns = (
-        *(Column("language or script"), *counts("documents", "tokens"), mean),
+        *(Column("language or script"), *counts("documents", "tokens"), PER_TOKEN),
         Column("in 3 or more pieces", "percent"),
     )
     languages = []
     for language in split.languages[:SHOWN_WORDS]:
+        if language.documents < SURE * report.documents:
+            continue
         tokens = max(language.tokens, 1)
         rates_of_language = (language.pieces / tokens, language.tokens_split3 / tokens)
         languages.append((language.name, language.documents, language.tokens, *rates_of_language))
@@ -360,7 +389,7 @@ def _suggestions(suggested: Suggestions) -> Section:
     return Section("Words to add", Table(columns, rows, "pieces saved"), [text])
 
 
-def _notes(report: OovReport) -> Iterator[str]:
+def _never_used(report: OovReport) -> Iterator[str]:
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used
@@ -369,4 +398,3 @@ def _notes(report: OovReport) -> Iterator[str]:
         if len(report.never_used) > NEVER_USED:
             shown.append("…")
         yield f"{sentence}: {' '.join(shown)}" if shown else sentence
-    yield from report.notes

@@ -27,6 +27,7 @@ from functools import partial
 from html import escape
 from itertools import chain, islice
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from vocabtool.system.own_files import whole_file
@@ -81,14 +82,18 @@ class Table:
 class Section:
     """A table, with lines of text above and below it.
 
-    ``title``: the heading of the section on an HTML page. On a terminal, the name of the first
-    column says what a table contains.
+    - ``title``: the heading of the section on an HTML page. On a terminal, the name of the first
+      column says what a table contains.
+    - ``prose``: whether ``text`` is sentences, which a terminal wraps between words.
+    - ``detail``: whether an HTML page shows the section only on request. Details come last.
     """
 
     title: str = ""
     table: Table | None = None
     text: Sequence[str] = ()
     notes: Iterable[str] = ()
+    prose: bool = False
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +362,7 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 
 def render_text(report: Report, width: int) -> Iterator[str]:
     """Yield the sections as text, ``width`` characters wide."""
-    return _render(report.sections(), partial(_drawn_table, width=width))
+    return _render(report.sections(), partial(_drawn_table, width=width), width)
 
 
 def render_rows(report: Report) -> Iterator[str]:
@@ -367,12 +372,17 @@ def render_rows(report: Report) -> Iterator[str]:
 
 
 def _render(
-    sections: Iterable[Section], table_lines: Callable[[Section], Iterator[str]]
+    sections: Iterable[Section],
+    table_lines: Callable[[Section], Iterator[str]],
+    width: int = UNLIMITED,
 ) -> Iterator[str]:
     """Yield the lines of sections, with an empty line between sections that have lines."""
     before, has_lines = "", False
     for section in sections:
-        for line in chain(_lines(section.text), table_lines(section), _lines(section.notes)):
+        text = list(section.text)
+        if section.prose:
+            text = [line for sentence in text for line in wrap(safe(sentence), width)]
+        for line in chain(_lines(text), table_lines(section), _lines(section.notes)):
             yield before + line
             before, has_lines = "", True
         if has_lines:
@@ -458,6 +468,7 @@ body { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p { white-space: pre-wrap; }
+summary { margin-top: 2.2rem; cursor: pointer; font-weight: 600; }
 .small { font-size: .85rem; opacity: .75; }
 .wide { overflow-x: auto; overflow-wrap: normal; margin: 1rem 0; }
 table { border-collapse: collapse; }
@@ -465,6 +476,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .9rem .3rem 0; }
 th { font-weight: 600; }
 th, td { border-bottom: 1px solid var(--line); }
 td bdi { display: inline-block; max-width: min(14rem, 30vw); overflow-wrap: anywhere; }
+td:first-child > bdi, td > bdi:only-child { min-width: min(9rem, 30vw); }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .bar { display: block; height: .3rem; min-width: 1px; background: var(--bar); }
 """
@@ -480,12 +492,16 @@ def _page(report: Report) -> Iterator[str]:
     )
     if report.subtitle:
         yield f'<p class="small">{_inert(report.subtitle)}</p>\n'
+    folded = False
     for section in report.sections():
         shown = _section_element(section)
+        if shown and section.detail and not folded:
+            yield "<details><summary>Details: all figures, the rule, what was counted</summary>\n"
+            folded = True
         if shown and section.title:
             yield f"<h2>{_inert(section.title)}</h2>\n"
         yield f"{shown}\n"
-    yield "</body></html>\n"
+    yield f"{'</details>' if folded else ''}</body></html>\n"
 
 
 def render_fragment(title: str, sections: Iterable[Section]) -> str:
@@ -499,7 +515,8 @@ def render_fragment(title: str, sections: Iterable[Section]) -> str:
 
 def _section_element(section: Section) -> str:
     table = "" if section.table is None else _table_element(section.table)
-    return _paragraph(section.text) + table + _paragraph(section.notes)
+    text = "".join(_paragraph([line]) for line in section.text)
+    return text + table + _paragraph(section.notes)
 
 
 def _paragraph(lines: Iterable[str]) -> str:

@@ -30,7 +30,7 @@ from vocabtool.formats.saved_model.graph import (
     Tensor,
 )
 from vocabtool.formats.saved_model.graph_files import read_model
-from vocabtool.formats.saved_model.meta_graph import Linker, pick_serving
+from vocabtool.formats.saved_model.meta_graph import Linker, MetaGraph, pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.tokenization import steps as text_steps
 from vocabtool.tokenization.lookup import (
@@ -46,6 +46,7 @@ from vocabtool.tokenization.text_arrays import Step
 from vocabtool.vocabulary import Vocabulary, printable
 
 MAX_OPS: Final = 500  # most ops to follow on one path
+MAX_INPUTS: Final = 5  # inputs or vocabularies in a message
 
 # Ops that change only the shape.
 SAME: Final = frozenset(
@@ -686,10 +687,10 @@ def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[L
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
-    """Read a model; return its contents and all its lookups.
+    """Read a model; return its contents and all its lookups. There is at least one.
 
     The order is: words with a supported rule, words with an unclear rule, n-grams. In each group,
-    the largest vocabulary comes first.
+    the largest vocabulary comes first. Raises :class:`NoVocabulary` if there is no lookup.
     """
     opened = graph_files.open_graphs(model)
     findings, graphs = read_model(opened)
@@ -705,6 +706,8 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
         vocabulary = named.get(path.vocabulary.sha256, path.vocabulary)
         key = (vocabulary.name, rule, path.kind)
         paths.setdefault(key, path._replace(vocabulary=vocabulary))
+    if not paths:
+        raise _no_lookup(contents, linker.graph)
 
     def order(path: LookupPath) -> tuple[bool, bool, int]:
         ngrams = isinstance(path.rule, Rule) and path.rule.ngrams
@@ -721,18 +724,39 @@ def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> Looku
     wanted = [path for path in paths if name is None or path.vocabulary.name == name]
     if wanted:
         return wanted[0]
-    if name is not None:
-        names = dict.fromkeys(path.vocabulary.name for path in paths)
-        listed = "".join(f"\n  {known}" for known in names) or " none"
-        raise NoVocabulary(
-            f"{model.path}: the model looks up no words in a vocabulary named {name!r}; it looks "
-            f"up words in:{listed}"
-        )
-    files = [v.places[0].file for v in model.vocabularies if v.kind == "sentencepiece" and v.places]
-    file = next((Path(model.path, file) for file in files if file.endswith(".model")), None)
-    rule = f"--rule tokenizer:{file}" if file else "--rule"
+    names = dict.fromkeys(path.vocabulary.name for path in paths)
+    listed = "".join(f"\n  {known}" for known in names)
     raise NoVocabulary(
-        f"{model.path}: no supported op of the model looks words up (the model takes ids, "
-        f"or its tokenizer is not supported); use {rule} to name a rule that splits texts into "
-        "words, and MODEL#NAME to name the vocabulary (`vocabtool inspect` lists the vocabularies)"
+        f"{model.path}: the model looks up no words in a vocabulary named {name!r}; it looks "
+        f"up words in:{listed}"
+    )
+
+
+def _no_lookup(model: Model, graph: MetaGraph) -> NoVocabulary:
+    """Say what the model takes instead of texts, and what to do."""
+    names = ", ".join(printable(name) for name, _ in graph.inputs[:MAX_INPUTS])
+    dtypes = {dtype for _, dtype in graph.inputs}
+    files = "a tokenizer.json, a SentencePiece model, a vocab.txt or a word list"
+    parsers = (node for body in graph.bodies for node in body.search(b"ParseExample"))
+    if any(node.op.startswith(b"ParseExample") for node in parsers):
+        takes = "it takes serialised tf.Examples, not texts"
+        files = f"the transform_fn of tf.Transform, {files}"
+    elif dtypes and dtypes <= INTEGERS.keys():
+        takes = f"it takes ids, not texts (inputs: {names})"
+    elif DT_STRING in dtypes:
+        takes = f"it takes strings (inputs: {names}), but vocabtool cannot follow them"
+    else:
+        takes = f"it takes numbers, not texts (inputs: {names})" if names else "it states no inputs"
+    words = [v for v in model.vocabularies if v.entry_type == "text"]
+    pieces = [v.places[0].file for v in words if v.kind == "sentencepiece" and v.places]
+    file = next((Path(model.path, file) for file in pieces if file.endswith(".model")), None)
+    if file is not None:
+        advice = f"use --rule tokenizer:{file}"
+    elif words:
+        named = ", ".join(f"{model.path}#{v.name}" for v in words[:MAX_INPUTS])
+        advice = f"name one of its vocabularies and a rule that splits texts: {named} with --rule"
+    else:
+        advice = f"it contains no vocabulary; pass what its inputs were made with instead: {files}"
+    return NoVocabulary(
+        f"{model.path}: no supported op of the model looks words up: {takes}; {advice}"
     )

@@ -139,6 +139,8 @@ class MetaGraph:
       collection ``saved_model_assets``.
     - ``file``: the name of the graph file.
     - ``label``: the number and tags of the graph, for display; empty if there is only one graph.
+    - ``inputs``: the name and dtype of each input of the signature ``serving_default``, or else of
+      the first signature with inputs.
     """
 
     file: str
@@ -149,6 +151,7 @@ class MetaGraph:
     assets: tuple[Asset, ...] = ()
     tags: tuple[str, ...] = ()
     label: str = ""
+    inputs: tuple[tuple[bytes, int], ...] = ()
 
     def place(self, body: Body, node: bytes) -> Place:
         scope = f"function {printable(body.name)}" if body.name else "graph"
@@ -193,6 +196,12 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
                 for number in (2, 5, 1, 2):
                     messages = [inner for outer in messages for inner in outer.messages(number)]
                 assets += messages
+        # {5: {1: name, 2: SignatureDef {1: {1: input, 2: TensorInfo {2: dtype}}}}}
+        inputs: tuple[tuple[bytes, int], ...] = ()
+        for signature in meta_graph.messages(5):
+            if not inputs or signature.value(1) == b"serving_default":
+                tensors = signature.message(2).messages(1)
+                inputs = tuple((tensor.text(1), tensor.message(2).integer(2)) for tensor in tensors)
         graphs.append(
             MetaGraph(
                 file=file,
@@ -206,6 +215,7 @@ def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
                     for asset in assets
                 ),
                 tags=tuple(printable(buffer[slice(*tag)]) for tag in tags),
+                inputs=inputs,
             )
         )
     if not any(graph.main.has_ops() for graph in graphs):
