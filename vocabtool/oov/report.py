@@ -423,8 +423,10 @@ def split_table(
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
     group = np.where(pieces > 1, SPLIT, UNKNOWN)
     for at in np.flatnonzero(pieces > 1).tolist():
-        written = spelling(names[at], examples.get(names[at], b""))
-        if is_symbol(written) or (pieces[at] >= MIN_RANDOM and is_random(written)):
+        meaningless = is_symbol(decode(names[at]))
+        if not meaningless and pieces[at] >= MIN_RANDOM:
+            meaningless = is_random(spelling(names[at], examples.get(names[at], b"")))
+        if meaningless:
             group[at] = RANDOM
     table = table.append_column("group", pa.array(group))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
