@@ -92,6 +92,8 @@ def test_a_line_that_is_too_long_is_a_bad_row(
     assert all("100 bytes" in skip.reason for skip in skipped.first)
     with pytest.raises(InvalidFile, match=r"long\.txt:3: .*100 bytes.*--on-error skip"):
         list(batches(name, size=size))
+    old_mac = write(tmp_path / "cr.txt", b"a\r" + long + b"\rb\rc\r")
+    assert skipping(old_mac, size=size)[0] == [(1, b"a"), (3, b"b"), (4, b"c")]
 
 
 def test_json_lines(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
             request.refuse(first, f"a line with more than {MAX_LINE_BYTES:,} bytes")
             rest, first = b"", first + 1
             while data := file.read(request.size):
+                data = data.replace(b"\r", b"\n") if only_cr else data
                 if end := data.find(b"\n") + 1:
                     rest = data[end:]
                     break
