@@ -100,10 +100,7 @@ def test_reads_while_others_delete(
 
 
 def test_a_search_takes_three_round_trips(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the statistics of its words, for both legs, and for the documents.
-
-    A fourth finds spellings of words that stand in no document, such as amber-word3 as a whole.
-    """
+    """For the statistics of its words, for both legs, and for the documents."""
     reads, connections = list[object](), index.snapshot().connections  # type: ignore[attr-defined] # only in PostgreSQL
     read = connections.read
 
@@ -115,7 +112,7 @@ def test_a_search_takes_three_round_trips(index: Index, monkeypatch: pytest.Monk
     for text in ("amber word3", "SKU-7 amber", '"amber word3"', "amber-word3", "amber -word3"):
         reads.clear()
         assert index.search(text, vector=VECTORS[0]).hits
-        assert len(reads) <= 3, text
+        assert len(reads) <= 3
 
 
 def test_a_search_sees_the_newest_commit(index: Index, address: str) -> None:

@@ -600,6 +600,8 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
                 run = surface[place.start : place.end]
                 if is_word(run) and is_absent(Term("words", stem)) and stem in word.word.words:
                     near_of[run] = _near_words(snapshot, run, stem)
+    if not any(near_of.values()):
+        return ()  # without a question to the index
     ways: dict[Term, Counter[str]] = {near: Counter() for near in chain(*near_of.values())}
     queries = [KeywordQuery((Clause((near,)),)) for near in ways]
     best = snapshot.search_each(queries, DOCUMENTS_READ, snapshot.live)
