@@ -14,7 +14,7 @@ from vocabtool.system.messages import plural
 NextStep = Literal["another model", "shorter texts", "words to add", "hybrid search", "none"]
 
 # From which figures a step is the next one. The first step whose figure is reached is named.
-MANY: Final = 0.25  # unknown words: of a sentence of eight words, two are missing
+MANY: Final = 0.2  # unknown words: of a sentence of ten words, two are missing
 COSTLY: Final = 2.0  # pieces per word that is no code: a text fills the limit twice as fast
 CUT_OFF: Final = 0.05  # of the tokens: the end of a text is really not seen
 SAVED: Final = 0.1  # of the pieces: the model must be trained further for it
@@ -59,7 +59,7 @@ def verdict(report: OovReport) -> Verdict:
     documents = f"{report.documents_unknown:,} of {report.documents:,} documents."
     how_much = f"The model does not know {unknown:,} of {words:,} words ({percent(missing)})"
     if punctuation:  # a document may hold nothing else unknown
-        how_much += f", punctuation not counted; they are in up to {documents}"
+        how_much += f", {punctuation:,} unknown symbols left out; they are in up to {documents}"
     else:
         how_much += f"; they are in {documents}"
     kinds = _examples(report, report.kinds)
@@ -85,7 +85,7 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
     known = "no word is unknown"
     if unknown:
         be = "is" if unknown == 1 else "are"
-        known = f"{plural(unknown, 'word')} ({percent(missing)}) {be} unknown"
+        known = f"{plural(unknown, 'word')} ({percent(missing)}, without symbols) {be} unknown"
     how_much = (
         f"The model splits {percent(report.split_rate(2))} of the words into pieces: "
         f"{report.tokens:,} words become {split.pieces:,} pieces ({report.fertility:.2f} per "
@@ -146,5 +146,8 @@ def _examples(report: OovReport, kinds: Sequence[KindCount]) -> str:
     for kind in [kind for kind in kinds if kind.kind not in ("symbol", "random")][:2]:
         words = table.filter(pc.equal(table["kind"], kind.kind))["word"][:3].to_pylist()
         examples = ", ".join(short(word.strip()) for word in words)
-        named.append(f"{LABELS[kind.kind]} ({kind.tokens:,}, such as {examples})")
+        number = f"{kind.tokens:,}"
+        if report.split is not None:
+            number = f"{kind.pieces - kind.tokens:,} pieces"
+        named.append(f"{LABELS[kind.kind]} ({number}, such as {examples})")
     return " and ".join(named)
