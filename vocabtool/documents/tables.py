@@ -340,10 +340,14 @@ def row_groups(
         ]
         size = sum(chunk.total_uncompressed_size for chunk in chunks)
         packed = sum(chunk.total_compressed_size for chunk in chunks)
-        if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(size):
+        numbers = sum(
+            chunk.num_values - count for chunk in chunks
+        )  # in lists; equal ones are packed
+        unpacked = size + 2 * numbers  # a number has two bytes or more
+        if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(unpacked):
             raise InvalidFile(
-                f"row group {group}: {packed:,} bytes unpack to {size:,} in {count:,} rows; a text "
-                f"can have {MAX_TEXT_BYTES:,} bytes"
+                f"row group {group}: {packed:,} bytes unpack to {unpacked:,} in {count:,} rows; a "
+                f"text can have {MAX_TEXT_BYTES:,} bytes"
             )
         growth.read += packed
         longest = [  # the first row comes with the dictionaries
