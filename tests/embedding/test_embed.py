@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import vocabtool
-from tests.counted_letters import encode, files_of, write_corpus
+from tests.counted_letters import LOG, SECONDS, encode, files_of, logged, write_corpus
 from vocabtool.errors import (
     FolderInUse,
     FolderNotEmpty,
@@ -307,6 +307,26 @@ def test_force_removes_only_what_is_ours(corpus: Path, out: Path, tmp_path: Path
         with pytest.raises(VocabtoolError, match=r"thesis\.txt"):
             vocabtool.embed(corpus, encode, mine, force=force)
     assert files_of(mine) == before
+
+
+@pytest.mark.parametrize("content", [b"precious " * 100, None])
+def test_a_link_among_the_shards_is_not_followed(
+    content: bytes | None, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's folder may name any file as the vectors of a shard; the file is not changed."""
+    monkeypatch.setenv(SECONDS, "0.1")  # so slow that vectors are kept until their shard is written
+    monkeypatch.setenv(LOG, str(tmp_path / "log"))
+    few, mine = tmp_path / "few.txt", tmp_path / "mine"
+    few.write_text("cat\nsat\n")
+    vocabtool.embed(few, logged, out)
+    before = files_of(out)
+    (out / "shard-000000.parquet").unlink()
+    if content is not None:
+        mine.write_bytes(content)
+    (out / ".shard-000000.parquet.vectors").symlink_to(mine)
+    vocabtool.embed(few, logged, out)
+    assert files_of(out) == before
+    assert (mine.read_bytes() if mine.exists() else None) == content
 
 
 def test_two_cannot_write_at_once(corpus: Path, out: Path) -> None:

@@ -421,12 +421,14 @@ class UnfinishedVectors:
         places: dict[int, tuple[int, int, int]] = {}
         path = self._path(shard)
         if not path.is_file():
+            path.unlink(missing_ok=True)  # perhaps a link to nothing, which `add` would make
             return places
         with path.open("r+b") as file:
             size, end = os.fstat(file.fileno()).st_size, len(self._run)
-            if file.read(end) != self._run:
-                end = 0  # of another run
-            while end and end + PLACE.size <= size:
+            if file.read(end) != self._run:  # of another run, or a link to any file: it stays whole
+                path.unlink()
+                return places
+            while end + PLACE.size <= size:
                 file.seek(end)
                 start, rows, crc32c = PLACE.unpack(file.read(PLACE.size))
                 offset = end + PLACE.size
