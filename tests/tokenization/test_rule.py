@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.unicode12 import assigned_text
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.tokenization.rule import LowerEveryScript, Matches, Rule, parse_rule
+from vocabtool.tokenization import rule as rules
+from vocabtool.tokenization.rule import RUNS, LowerEveryScript, Matches, Rule, parse_rule
 from vocabtool.tokenization.steps import (
     BertNormalize,
     BertSplit,
@@ -261,3 +262,15 @@ def test_patterns_on_which_the_op_never_ends(pattern: str) -> None:
     """A pattern with an empty match is rejected instead of looping forever."""
     with pytest.raises(VocabtoolError, match="never end"):
         made_of(RegexSplit(pattern), "bc")
+
+
+@pytest.mark.parametrize("pattern", [RUNS, "(a|b)+", "x*", "^a|é", r"\bb"])
+@given(texts=st.lists(st.text("abx1é.-_ \x00日") | st.binary(max_size=6)))
+def test_small_and_large_texts_are_split_alike(pattern: str, texts: list[str | bytes]) -> None:
+    """Arrow splits large texts; small ones are split without compiling the pattern again."""
+    values, step = string_array(texts), Matches(pattern)
+    words, offsets = step.split_all(values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "SMALL", 0)
+        expected, starts = step.split_all(values)
+    assert (as_bytes(words), offsets.tolist()) == (as_bytes(expected), starts.tolist())

@@ -91,7 +91,7 @@ class RegexReplace(ChangeStep):
 def regex_fault(pattern: str, rewrite: str) -> str | None:
     """Return why RE2 rejects a pattern or its rewrite; ``None`` if it accepts both."""
     try:
-        groups = _compile(pattern).groups
+        groups = compile_pattern(pattern).groups
     except VocabtoolError:
         return f"RE2 rejects its pattern {quote(pattern)}"
     for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
@@ -400,7 +400,7 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
 
     Raises :class:`VocabtoolError` if ``delimiter`` is invalid or matches empty text.
     """
-    regex, kept = _compile(delimiter), _compile(keep)
+    regex, kept = compile_pattern(delimiter), compile_pattern(keep)
     words, read = [], 0
     behind = _LOOKS_BACK.search(delimiter) is not None
     while regex.groups:
@@ -423,7 +423,8 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
 
 
 @cache
-def _compile(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
+    """Compile a pattern for RE2, which Arrow uses too. It is compiled once in a process."""
     import re2
 
     options = re2.Options()
@@ -444,7 +445,7 @@ def _matches_whitespace_apart(pattern: str) -> bool:
         return False
     elements = re.findall(rf"({_ELEMENT})(\+?)(\|?)", match["all"])
     blank = [
-        any(_compile(element).fullmatch(bytes((b,))) for b in WHITESPACE)
+        any(compile_pattern(element).fullmatch(bytes((b,))) for b in WHITESPACE)
         for element, *_ in elements
     ]
     start = 0
