@@ -314,6 +314,9 @@ def test_a_row_of_many_lines_is_told_once(tmp_path: Path) -> None:
     assert found[0] == (2, b'"Dog" is a word')
     assert [number for number, _ in found] == [2, 3, 4, 5, 6]
     assert (other.notes, other.skipped.count) == ([], 1)
+    joined, product = ReadLog(), write(tmp_path / "products.csv", b'code,text\n"A-1",shoe\n')
+    assert texts_of(batches(product, field=("code", "text"), log=joined)) == [b"A-1\nshoe"]
+    assert joined.notes == []
 
 
 def latin_page(encoding: str, text: str, prolog: str = "<meta charset={}>") -> bytes:

@@ -236,7 +236,7 @@ def left_out(
             more = f" and {others} other suffixes" if others else ""
             notes.append(
                 f"{folder}: {plural(whys.total(), 'file', 'files')} skipped: {shown}{more}; "
-                "--include '*.ENDING' reads files of other endings as text lines"
+                "`index --include '*.ENDING'` reads files of other endings as text lines"
             )
         if ignored:
             notes.append(
