@@ -315,7 +315,7 @@ def test_a_row_of_many_lines_is_told_once(tmp_path: Path) -> None:
     assert [number for number, _ in found] == [2, 3, 4, 5, 6]
     assert (other.notes, other.skipped.count) == ([], 1)
     joined, product = ReadLog(), write(tmp_path / "products.csv", b'code,text\n"A-1",shoe\n')
-    assert texts_of(batches(product, field=("code", "text"), log=joined)) == [b"A-1\nshoe"]
+    assert texts_of(batches(product, field=("code", "text"), log=joined)) == [b"A-1\n\nshoe"]
     assert joined.notes == []
 
 

@@ -533,7 +533,7 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
                 batch = columns.batch(rows, numbers, request)
                 if has_quotes and not request.log.notes:  # one note is enough
                     breaks = pc.count_substring(batch.texts.view(pa.binary()), "\n").to_numpy()
-                    joins = len(columns.texts) - 1  # fields are joined by line ends
+                    joins = 2 * (len(columns.texts) - 1)  # two line ends join two fields
                     for place in map(batch.place, np.flatnonzero(breaks > joins)[:1].tolist()):
                         what = f"{place}: a row with a text of several lines; {PART_OF_TEXT}"
                         request.log.notes.append(what)
