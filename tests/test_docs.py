@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -143,12 +143,22 @@ def test_every_command_has_a_section() -> None:
     assert sorted((name, where) for where, name in shown) == sorted(COMMANDS.items())
 
 
+FUNCTIONS_OF_AN_INDEX: Final = re.findall(
+    "`[a-z]+`",
+    "".join(
+        line.split("|")[1]
+        for line in page_of("python").splitlines()
+        if re.match(r"\| `(search|update)`", line)
+    ),
+)
+
+
 @pytest.mark.parametrize("module", ["vocabtool", "vocabtool.documents"])
 def test_every_public_name_is_documented(module: str) -> None:
     shown = set(re.findall(r"^\.\. auto\w+:: (\S+)$", page_of("python"), re.MULTILINE))
     names = set(import_module(module).__all__)
-    if module == "vocabtool":
-        names.add("open")
+    if module == "vocabtool":  # a function with the name of a method of an index is in a table
+        names = {name for name in names if f"`{name}`" not in FUNCTIONS_OF_AN_INDEX} | {"open"}
     else:
         names.remove("Document")  # with the names of vocabtool
     assert {f"{module}.{name}" for name in names} <= shown
