@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nltk import edit_distance
 
 from vocabtool import ByteStrings
 from vocabtool.oov.counter import CUT, SEARCHED, WIDTH, clip, find_examples, find_word
@@ -101,15 +100,14 @@ SHORT = st.text("abcé", max_size=8)
 @given(st.lists(SHORT.filter(bool), max_size=8), st.lists(SHORT, max_size=8))
 def test_misspellings_are_those_of_brute_force(words: list[str], entries: list[str]) -> None:
     """The index of words without one character finds all similar entries, the first one wins."""
+    distance = pytest.importorskip("nltk", reason="the oracle of distances").edit_distance
     answers = classified([word.encode() for word in words], [entry.encode() for entry in entries])
     for word, likeness in zip(words, answers, strict=True):
         if word in entries:
             assert likeness == ("form", entries.index(word))
             continue
         near = [
-            i
-            for i, entry in enumerate(entries)
-            if edit_distance(word, entry, transpositions=True) == 1
+            i for i, entry in enumerate(entries) if distance(word, entry, transpositions=True) == 1
         ]
         if len(word) >= 6 and near:
             assert likeness == ("misspelling", near[0])
