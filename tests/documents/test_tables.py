@@ -71,7 +71,10 @@ def test_only_some_row_groups_have_long_texts(tmp_path: Path, kind: pa.DataType)
     column = pa.array(values).cast(pa.binary() if "binary" in str(kind) else pa.string())
     column = column.dictionary_encode().cast(kind) if "dict" in str(kind) else column.cast(kind)
     table = pa.table({"text": values, "value": column})
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1)
+    try:
+        parquet.write_table(table, tmp_path / "x.parquet", row_group_size=1)
+    except pa.ArrowNotImplementedError:
+        pytest.skip(f"pyarrow {pa.__version__} writes no {kind} to Parquet")
     stored = [d.fields["value"] for d in documents(tmp_path / "x.parquet")]
     assert stored == column.to_pylist()
 
