@@ -435,13 +435,13 @@ def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[i
     good = (lengths == dim) & (lengths > 0)
     numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
     with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
-        made = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    vectors = made.reshape(int(good.sum()), dim)
+        floats = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    vectors = floats.reshape(int(good.sum()), dim)
     finite = np.isfinite(vectors).all(axis=1)
     if not (good.all() and finite.all()):
         rows = np.flatnonzero(good)
-        kept, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
-        vectors[rows[finite]] = kept
+        usable, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
+        vectors[rows[finite]] = usable
         good[rows[~finite]] = False
     wrong = {}
     for row in np.flatnonzero(~good).tolist():

@@ -181,15 +181,15 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
             if id_field is None
             else strings([PLAIN[type(v[id_field])](v[id_field]) for v in values])
         )
-        kept = {name: [v.get(name) for v in values] for name in options.kept_fields}
+        columns = {name: [v.get(name) for v in values] for name in options.kept_fields}
         return Batch(
             request.source,
             strings([joined_text(v, several) if several else v[text].encode() for v in values]),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
-            {name: strings([_plain(value) for value in column]) for name, column in kept.items()},
+            {name: strings([_plain(v) for v in column]) for name, column in columns.items()},
             vectors=None if vector is None else numbers_of([v[vector] for v in values], vector, 2),
-            types=types_of(kept),
+            types=types_of(columns),
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
         return None
