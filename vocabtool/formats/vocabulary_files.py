@@ -29,7 +29,7 @@ import numpy as np
 from vocabtool.errors import InvalidFile, UnknownFormat, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.word_list import ESCAPE, INT64, read_lines
+from vocabtool.formats.word_list import ESCAPE, INT64, read_lines, unescape
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import CHUNK, ByteStrings
 from vocabtool.system.own_files import from_json, to_json, whole_file
@@ -53,10 +53,9 @@ def save(vocabulary: Vocabulary, path: str | Path, format: FileFormat | None = N
     """Write a vocabulary to a file atomically; return the number of escaped entries.
 
     Only the format ``"text"`` escapes entries. Links are followed. Pipes and devices are written to
-    directly. Raises :class:`NotFound` if the folder does not exist.
+    directly. ``format``: by default, that of the file extension, or ``"text"`` without one.
 
-    ``format``: by default, that of the file extension, or ``"text"`` without an extension. Raises
-    :class:`UnknownFormat` for an unknown extension.
+    Raises :class:`NotFound` for a missing folder, :class:`UnknownFormat` for an unknown extension.
     """
     format = _format_of(path, format)  # noqa: A001 - the name of the option
     with whole_file(path) as file:
@@ -81,7 +80,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
         if format == "text":
             if data[-1:] not in (b"", b"\n") or b"\r" in data or not is_utf8(data):
                 raise InvalidFile(r"truncated or damaged: wanted UTF-8, a final \n and no \r")
-            lines = (ESCAPE.sub(_unescape, line) for line in read_lines(data))
+            lines = (ESCAPE.sub(unescape, line) for line in read_lines(data))
             return Vocabulary(path.stem, "asset", ByteStrings.of(lines))
         document = _read_document(data, format)
         entries, ids = [], array("q")
@@ -92,8 +91,7 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             what = f"row {len(entries) + 1}: wanted {', '.join(TYPES)}: {error}"
             raise InvalidFile(what) from error
-        stored = ByteStrings.of(entries)
-        vocabulary = Vocabulary.from_ids(path.stem, "asset", stored, np.array(ids))
+        vocabulary = Vocabulary.from_ids(path.stem, "asset", ByteStrings.of(entries), np.array(ids))
         if format == "csv":
             return vocabulary
         vocabulary = with_facts(vocabulary, document)
@@ -105,21 +103,13 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
     ending = Path(path).suffix
     format_ = given or ENDINGS.get(ending.lower() or ".txt")
-    if format_ is None or format_ not in ENDINGS.values():
-        what = f"unknown extension or format {given or ending!r}"
-        raise UnknownFormat(f"{path}: {what} (expected {', '.join(ENDINGS)})")
-    return format_
-
-
-def _unescape(escape: re.Match[bytes]) -> bytes:
-    return escape[0].decode("unicode_escape").encode("latin-1")
+    if format_ is not None and format_ in ENDINGS.values():
+        return format_
+    raise UnknownFormat(f"{path}: wanted one of {', '.join(ENDINGS)}, got {given or ending!r}")
 
 
 def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
-    """Do the same as :func:`save` with an open file.
-
-    The same vocabulary always produces the same bytes.
-    """
+    """Write to an open file, as :func:`save` does. Equal vocabularies give equal bytes."""
     stored = vocabulary.stored
     if format == "text":
         return _write_text(stored, file)
@@ -135,9 +125,8 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
             facts["ids"] = columns["id"]
         if any(encoded):
             facts["base64"] = {str(row): text for row, text in enumerate(encoded) if text}
-        text = json.dumps(facts, ensure_ascii=False, indent=2)
-        # Lone surrogates (from ``vocabulary.decode``) stay escaped.
-        file.write(text.encode("utf-8", "backslashreplace") + b"\n")
+        text = json.dumps(facts, ensure_ascii=False, indent=2) + "\n"
+        file.write(text.encode("utf-8", "backslashreplace"))  # escapes lone surrogates of names
         return 0
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -152,7 +141,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
 
 def facts_of(vocabulary: Vocabulary) -> dict[str, Any]:
     """Return what a file says of a vocabulary besides its entries and ids, for JSON."""
-    return dict(to_json({name: getattr(vocabulary, name) for name in ("fingerprint", *FACTS)}))
+    return {name: to_json(getattr(vocabulary, name)) for name in ("fingerprint", *FACTS)}
 
 
 def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
@@ -164,7 +153,7 @@ def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
         others = json_file.expect(document.get("base64", {}), dict, "base64")
         encoded = [others.get(str(row), "") for row in range(len(tokens))]
         ids = document.get("ids", range(first, first + len(tokens)))
-        return {**document, **dict(zip(TYPES, (ids, tokens, encoded), strict=True))}
+        return {**document, "id": ids, "token": tokens, "base64": encoded}
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -172,13 +161,10 @@ def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
         if format_ == "csv":
             if not data.startswith(CSV_HEAD) or not data.endswith(b"\n"):
                 raise ValueError(f"wanted the first line {CSV_HEAD!r}, and a newline at the end")
-            table = csv.read_csv(
-                pa.BufferReader(data),
-                csv.ReadOptions(block_size=len(data), use_threads=False),
-                csv.ParseOptions(newlines_in_values=True),
-                csv.ConvertOptions(column_types=pa.schema(TYPES), null_values=[]),
-            )
-            return dict(table.to_pydict())
+            convert = csv.ConvertOptions(column_types=pa.schema(TYPES), null_values=[])
+            at_once = csv.ReadOptions(block_size=len(data), use_threads=False)
+            lines = csv.ParseOptions(newlines_in_values=True)
+            return dict(csv.read_csv(pa.BufferReader(data), at_once, lines, convert).to_pydict())
         table = parquet.ParquetFile(pa.BufferReader(data)).read()  # read_table imports more
         table.validate(full=True)
         columns = table.cast(pa.schema(TYPES)).to_pydict()
@@ -216,8 +202,7 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
                 line = line.decode("utf-8", "backslashreplace").encode()
                 escaped += 1
             lines.append(line)
-        # Written at once: `| head` closes the pipe when it has what it wants.
-        file.write(b"\n".join([*lines, b""]))
+        file.write(b"\n".join([*lines, b""]))  # at once: `| head` may close the pipe
     return escaped
 
 

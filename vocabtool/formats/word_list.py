@@ -367,6 +367,11 @@ def _yaml_text(written: str) -> bytes:
     return YAML_ESCAPE.sub(character, match["double"]).encode()
 
 
+def unescape(escape: re.Match[bytes]) -> bytes:
+    """Return the byte that an :data:`ESCAPE` stands for."""
+    return escape[0].decode("unicode_escape").encode("latin-1")
+
+
 def note_escaped(lines: ByteStrings) -> list[str]:
     """Return a list with one note if some lines look backslash-escaped, otherwise an empty list."""
     if ESCAPE.search(lines.data) is None:
