@@ -99,12 +99,6 @@ Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", 
 
 MAX_DIM: Final = 1 << 16  # numbers in a vector
 
-# Training word vectors.
-DIM: Final = 300
-WINDOW: Final = 10  # words on each side that count as near
-MIN_COUNT: Final = 2
-MAX_WORDS: Final = 50_000
-
 # Embedding documents.
 Dtype = Literal["float32", "float16"]
 SHARD_ROWS: Final = 65_536

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import vocabtool
 from tests.cli.running import run
 from vocabtool import InvalidFile, NotFound, VocabtoolError, train
+from vocabtool.documents import ReadOptions
 
 WINDOW = 3
 
@@ -170,8 +171,10 @@ def test_errors(texts: list[str], options: dict[str, Any], reason: str) -> None:
     """Texts with nothing to learn, and settings that cannot work."""
     with pytest.raises(VocabtoolError, match=reason):
         trained(texts, **options)
-    with pytest.raises(ValueError, match=r"at least 1, got .*'window': 0"):
+    with pytest.raises(ValueError, match="window must be at least 1, got 0"):
         trained(texts, window=0)
+    with pytest.raises(ValueError, match=r"dim must be a whole number, got 2\.5"):
+        trained(texts, dim=2.5)
 
 
 def test_invalid_rows_and_files(tmp_path: Path) -> None:
@@ -180,6 +183,7 @@ def test_invalid_rows_and_files(tmp_path: Path) -> None:
     path.write_text('{"text": "a b"}\n{"text": 5}\n')
     with pytest.raises(InvalidFile, match=r"texts\.jsonl:2"):
         train(path, min_count=1)
+    assert train(path, read=ReadOptions(on_error="skip"), min_count=1, dim=1).words == ["a", "b"]
     for text in ("Is it so?", "long text " * 1_000):
         with pytest.raises(NotFound, match=r"pass texts as iter\(texts\)$") as caught:
             train([text])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import click
 
-from vocabtool.choices import DIM, MIN_COUNT, SHARD_ROWS, Dtype, options_of
+from vocabtool.choices import SHARD_ROWS, Dtype, options_of
 from vocabtool.cli import options, output
-from vocabtool.encoders.encoder import EncoderOptions
+from vocabtool.encoders.encoder import EncoderOptions, Training
 from vocabtool.system.messages import plural, tell
 
 if TYPE_CHECKING:
@@ -128,24 +128,9 @@ def embed_command(
 )
 @options.gather(
     "settings",
-    options.default_option(
-        "--dim",
-        type=click.IntRange(1),
-        default=DIM,
-        help="Length of a vector, less than the number of words.",
-    ),
-    options.default_option(
-        "--min-count",
-        type=click.IntRange(1),
-        default=MIN_COUNT,
-        help="Words with fewer occurrences get no vector.",
-    ),
+    *options.options_for(Training, "dim", "min_count"),
     options.rule_option(
-        "Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of letters "
-        "and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other commands "
-        "need no --rule.",
-        default="words",
-        show_default=True,
+        options_of(Training)["rule"].full_help, default=Training().rule, show_default=True
     ),
 )
 @options.QUIET

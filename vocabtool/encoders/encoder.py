@@ -1,4 +1,4 @@
-"""The base class of encoders, their options, prompts, and shared checks of texts and vectors.
+"""The base class of encoders, options of encoders and of training, prompts, and checks of vectors.
 
 A prompt is a text such as ``query: ``. Folders of sentence-transformers state prompts in
 ``config_sentence_transformers.json``:
@@ -25,7 +25,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
@@ -35,6 +35,8 @@ import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
+from vocabtool.documents.batch import ReadLog
+from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import (
     InvalidFile,
     OperatorFailed,
@@ -45,6 +47,7 @@ from vocabtool.errors import (
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import read_settings
 from vocabtool.system.arguments import check_options
+from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
@@ -258,6 +261,33 @@ class EncoderOptions:
     def words(self) -> Words | None:
         """The given ``vocabulary`` if it is a ``Words`` object, otherwise ``None``."""
         return self.vocabulary if isinstance(self.vocabulary, Words) else None
+
+
+@list_options
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    """The arguments of :func:`vocabtool.train`, besides the documents.
+
+    - ``read``: how the documents are read. ``log``: as for ``vocabtool.documents.batches``.
+    - ``progress``: is called with the name of a step and the share of the step that is done.
+    """
+
+    read: ReadOptions | None = field(default=None, kw_only=False)
+    log: ReadLog | None = None
+    progress: Progress | None = None
+    dim: int = option(300, "Length of a vector, less than the number of words.", least=1)
+    window: int = option(10, "Number of words on each side of a word that count as near.", least=1)
+    min_count: int = option(2, "Words with fewer occurrences get no vector.", least=1)
+    max_words: int = option(50_000, "Only so many words, the most frequent, get a vector.", least=1)
+    rule: str = option(
+        "words",
+        "Rule that splits texts into words: whitespace, lower, keras, ptb, words (runs of letters "
+        "and digits, lower-cased) or regex:PATTERN. The file stores the rule, so other commands "
+        "need no --rule.",
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 class EncodedTexts(NamedTuple):

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
-from vocabtool.choices import DIM, MAX_WORDS, MIN_COUNT, WINDOW
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, extent, names_of
-from vocabtool.encoders.encoder import unit_length
+from vocabtool.encoders.encoder import Training, unit_length
 from vocabtool.errors import VocabtoolError, no_documents, reading
 from vocabtool.formats.binary_vectors import RULES, may_state
+from vocabtool.streams.stream import Stream
+from vocabtool.system.arguments import takes
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.rule import Rule, parse_rule
@@ -63,53 +64,38 @@ class TrainedVectors:
             np.savez(opened, words=self.words, vectors=self.vectors, rule=[self.rule])
 
 
-def train(
-    sources: Sources,
-    options: ReadOptions | None = None,
-    *,
-    dim: int = DIM,
-    window: int = WINDOW,
-    min_count: int = MIN_COUNT,
-    max_words: int = MAX_WORDS,
-    rule: str = "words",
-    log: ReadLog | None = None,
-    progress: Progress | None = None,
-) -> TrainedVectors:
+@takes(Training)
+def train(sources: Sources, request: Training) -> TrainedVectors:
     """Train word vectors on the texts of ``sources``, which are read once.
 
-    ``sources``, ``options``, ``log``: as for ``vocabtool.documents.batches``. A list of strings is
-    taken as names of files, so pass texts as ``iter(texts)``.
-    ``dim``: length of a vector, less than the number of words that get one.
-    ``window``: the number of words on each side of a word that count as near.
-    ``min_count``, ``max_words``: words that occur less often get no vector; of the others, only the
-    most frequent get one.
-    ``rule``: splits texts into words, see ``Words.of``. Rules for subword pieces are refused.
-    ``progress``: is called with the name of a step and the share of the step that is done.
+    ``sources``: as for ``vocabtool.documents.batches``. A list of strings is taken as names of
+    files, so pass texts as ``iter(texts)``. The other arguments are the fields of
+    :class:`vocabtool.encoders.encoder.Training`.
 
     Equal texts and options give equal vectors on the same machine. Raises :class:`VocabtoolError`,
     for example for texts with too few or too many words, and ``ValueError`` for a number below 1.
     """
-    limits = {"dim": dim, "window": window, "min_count": min_count, "max_words": max_words}
-    if min(limits.values()) < 1:
-        raise ValueError(f"wanted numbers of at least 1, got {limits}")
+    dim, window, min_count, rule = request.dim, request.window, request.min_count, request.rule
     if not may_state(rule):
         what = "A rule must find whole words, and open no other file"
         raise VocabtoolError(f"the rule {rule[:80]!r} cannot be used. {what}. Use {RULES}")
-    show, log, options = progress or (lambda *_: None), log or ReadLog(), options or ReadOptions()
-    options.refuse_weights()
-    size, split = extent(sources, options=options).bytes, Rule(parse_rule(rule)).token_codes
+    show, log = request.progress or (lambda *_: None), request.log or ReadLog()
+    read = request.read or ReadOptions()
+    read.refuse_weights()
+    size, split = extent(sources, options=read).bytes, Rule(parse_rule(rule)).token_codes
     known = {b"": 0}  # the number of each word; 0 stands for what gets no vector
     texts: list[NDArray[np.int32]] = []  # the words of all texts
     documents = tokens = 0
-    for batch in batches(sources, options, log=log):
-        cut = split(batch.texts)
-        documents, tokens = documents + len(batch), tokens + len(cut.codes)
+    stream = Stream.of(batches(sources, read, log=log))
+    for cut in stream.map(lambda batch: batch.texts).map(split):
+        ends = cut.offsets[1:]
+        documents, tokens = documents + len(ends), tokens + len(cut.codes)
         if tokens > MAX_TOKENS:
             raise VocabtoolError(f"the texts have more than {MAX_TOKENS:,} words: train on a part")
         words = [word if WORD.fullmatch(word) else b"" for word in as_bytes(cut.distinct)]
         numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
         # 0 also stands ``window`` times after each text: no window reaches the next text.
-        texts.append(np.insert(numbers[cut.codes], np.repeat(cut.offsets[1:], window), 0))
+        texts.append(np.insert(numbers[cut.codes], np.repeat(ends, window), 0))
         show("texts read", log.bytes / size if size else 0.0)
     if not documents:
         raise no_documents(names_of(sources) or ["the texts"], log.skipped.first)
@@ -117,7 +103,7 @@ def train(
     del texts  # as large as the corpus
     counts = np.bincount(corpus)
     frequent = (np.flatnonzero(counts[1:] >= min_count) + 1).tolist()  # 0 gets no vector
-    order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[:max_words]
+    order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[: request.max_words]
     if len(order) <= dim:
         raise VocabtoolError(
             f"vectors of {dim:,} numbers need more than {dim:,} different words that occur "
