@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.builders.served import serving
 
-QUERY: Final = "?q=spawnle+arguments+supplied&k=4"
+QUERY: Final = "?q=quantiles+of+data&k=4"
 SHOTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "page-beside": (f"{QUERY}&beside=dense", {"viewport": {"width": 1180, "height": 1000}}),
     "page-phone": (QUERY, {"viewport": {"width": 360, "height": 720}, "color_scheme": "dark"}),

@@ -274,6 +274,11 @@ def test_side_by_side(tab: Tab) -> None:
     assert full[0] == pytest.approx(full[1], rel=0.01)  # one scale
     title = tab.page.get_attribute("#first-1 .bar", "title") or ""
     assert float(re.findall(r"\d\.\d+", title)[0]) == pytest.approx(full[0], rel=0.01)
+    scores = r"vectors \d\.\d{3}\s+keywords \d\.\d{3}\s+score \d\.\d{3}"
+    gave = tab.page.locator("#first-1 .gave")
+    assert re.fullmatch(scores, gave.inner_text().strip())  # there is no room for the ranks
+    tab.page.click("#first-1 button")
+    assert "keywords" in gave.inner_text() and "rank" in gave.inner_text()
     tab.check()
     tab.page.click("#settings summary")
     tab.page.select_option("#second select", "")
@@ -515,13 +520,14 @@ def test_what_cannot_be_is_told(tab: Tab) -> None:
 
 
 def test_nothing_found_offers_spellings(tab: Tab) -> None:
-    """A spelling is a link to the query with it."""
+    """A spelling, as documents write it and above the hits, is a link to the query with it."""
     tab.open("?q=Xapain")
-    assert "Nothing found" in tab.page.inner_text("#results")
+    answer = tab.page.inner_text("#results")
+    assert re.search(r"For .Xapain., did you mean Xapian\?\s+Nothing found", answer)
     tab.check()
-    tab.page.get_by_role("link", name="xapian").click()
+    tab.page.get_by_role("link", name="Xapian").click()
     tab.page.wait_for_selector("#first-1")
-    assert query_of(tab.page) == {"index": ["help desk"], "q": ["xapian"]}
+    assert query_of(tab.page) == {"index": ["help desk"], "q": ["Xapian"]}
     assert tab.ids() == ["xapian"]
 
 

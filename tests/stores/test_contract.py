@@ -187,14 +187,17 @@ def test_many(library: Library) -> None:
 
 
 def test_suggestions(address: str) -> None:
-    """Each word that is in no document has one, also if others are found: plain, joined, a part."""
+    """Each word that is in no document has one, also if others are found: plain, joined, a part.
+
+    They are written as in the documents.
+    """
     index = Index.create(address, dim=DIM)
     with index.writer() as writer:
-        texts = "Call Prefetch_Related() or select_for_update().", "The migrations of databases."
+        texts = "Call Prefetch_Related() or select_for_update().", "The migrations of Databases."
         writer.add([Document(text[:4], text) for text in texts], np.eye(2, DIM, dtype=np.float32))
     expected = {
-        **{"prefetch_relatd": "prefetch_related", "selct_for_update": "select_for_update"},
-        **{"databse": "databases", "migratians": "migrations", "updaet": "update"},
+        **{"prefetch_relatd": "Prefetch_Related", "selct_for_update": "select_for_update"},
+        **{"databse": "Databases", "migratians": "migrations", "updaet": "update"},
     }
     text = (
         "call prefetch_relatd selct_for_update databse migratians updaet_migrations for-call 4711"

@@ -70,11 +70,13 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
         yield Section("The query", facts(words), [f"query: {query.text}"], remarks)
     elif one_of_many:
         answer.append(f"query: {query.text}")
+    for suggestion in hits.suggestions:
+        answer.append(f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?")
     if not hits.hits:
         pages = f"nothing on this page of {plural(hits.total, 'hit', 'hits')}"
         answer.append(pages if hits.total else "nothing found")
     for number, hit in enumerate(hits.hits, 1):
-        scores = ", ".join(scores_of(hit))
+        scores = ", ".join(scores_of(hit, query.weight))
         answer.append(f"{number:>2}. {hit.id}" + (f"  ({scores})" if scores else ""))
         start, end, spans = extract(hit, WIDTH)
         # Words of the query are in brackets.
@@ -93,8 +95,6 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
         values = value_counts(counted, "{} ({:,})", WIDTH) or "no document with a value"
         answer.append(f"facet {name}: {values}")
     answer += notes_of(hits.notes)
-    for suggestion in hits.suggestions:
-        answer.append(f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?")
     yield Section("Hits", text=answer)
 
 
@@ -173,12 +173,13 @@ def fields_outside(hit: Hit, start: int, end: int) -> Iterator[tuple[str, str]]:
             yield name, shown
 
 
-def scores_of(hit: Hit) -> Iterator[str]:
+def scores_of(hit: Hit, weight: float | None) -> Iterator[str]:
     """Yield the scores of a hit, and how many more hits are in its group.
 
-    Without a query, a hit has no scores.
+    Without a query, a hit has no scores. ``weight``: of keywords. If it is 0, the score is only the
+    similarity, scaled to 1 for the best hit, which may be a poor match.
     """
-    if hit.similarity is not None or hit.bm25 is not None or hit.score:
+    if weight != 0 and (hit.similarity is not None or hit.bm25 is not None or hit.score):
         yield f"{hit.score:.3f}"
     if hit.tier:
         yield "has the code"
@@ -311,7 +312,7 @@ def hits_for_page(found: Hits) -> dict[str, Any]:
                 "why": why_there(why, found),
                 "title": title or hit.id,
                 "extract": [start, end],
-                "scores": [*scores_of(hit)],
+                "scores": [*scores_of(hit, asked.weight)],
                 "other_fields": [name for name, _ in fields_outside(hit, start, end)],
             }
     return answer

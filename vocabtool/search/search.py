@@ -617,7 +617,7 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
                     written += [(Term("surfaces", one), joined.surface) for one in joined.surfaces]
             for term, way in written:
                 if term in ways and (term.field == "words" or way.lower() == term.text):
-                    ways[term][way.lower()] += 1
+                    ways[term][way] += 1
     best_ways = {
         near: max(((n, way) for way, n in of.items()), default=(0, near.text))[1]
         for near, of in ways.items()

@@ -407,6 +407,8 @@ def _lines_of(
 ) -> Iterator[str]:
     """Yield the lines of a text about hits."""
     yield f"{plural(len(hits), 'hit', 'hits')} of {hits.total:,} in index {name!r}"
+    for suggestion in hits.suggestions:
+        yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
     for number, (hit, (excerpt, start)) in enumerate(zip(hits, excerpts, strict=True), offset + 1):
         fields = "".join(f", {field}: {value}" for field, value in excerpt.fields.items())
         yield f"{number}. id: {hit.id} (score {hit.score:.3f}{fields})"
@@ -422,8 +424,6 @@ def _lines_of(
         yield f"in no document: {', '.join(absent)}"
     for field, counts in hits.facets.items():
         yield f"{field}: {value_counts(counts)}"
-    for suggestion in hits.suggestions:
-        yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
     yield from (f"note: {note}" for note in hits.notes)
     end_of_page = offset + len(hits)
     if end_of_page < hits.total:

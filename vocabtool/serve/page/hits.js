@@ -42,8 +42,8 @@ function list(side, other, longest, linkTo) {
     element("li", {}, article(side, hit, at + 1, longest, other && move(hit, at + 1, other), linkTo)));
   return [
     ...remarks(query, other !== null),
-    hits.length ? element("ol", { class: "hits" }, ...items) : element("h3", {}, "Nothing found"),
     ...suggestions.map((each) => spellings(each, query, linkTo)),
+    hits.length ? element("ol", { class: "hits" }, ...items) : element("h3", {}, "Nothing found"),
     ...notes.map((note) => element("p", { class: "note" }, sentence(note))),
   ];
 }
@@ -118,7 +118,7 @@ function article(side, hit, rank, longest, moved, linkTo) {
   const [text, show] = textOf(hit);
   const more = element("button", { type: "button", class: "small", "aria-expanded": "false" }, "more");
   const made = element("article", { id, ...looks },
-    element("h3", { id: `${id}-title` }, `${rank}. `, element("bdi", {}, isNamed ? open(title) : title)),
+    element("h3", { id: `${id}-title` }, `${rank}.\u00a0`, element("bdi", {}, isNamed ? open(title) : title)),
     moved && element("p", { class: "move" }, element("a", there, moved.told)),
     text,
     element("div", { class: "about" },
@@ -147,8 +147,9 @@ const sourceOf = ({ id, fields }) => (fields.path ? id.replace(`#${fields.path}`
  */
 export function hideIdleButtons(box) {
   for (const hit of box.querySelectorAll("article:not(.whole)")) {
-    const isCut = [...hit.querySelectorAll("h3, .lines, dl, .told")].some((part) =>
-      part.scrollHeight > part.clientHeight + 1 || part.scrollWidth > part.clientWidth + 1);
+    const isCut = [...hit.querySelectorAll("h3, .lines, dl, .leg, .told")].some((part) =>
+      part.offsetParent === null || part.scrollHeight > part.clientHeight + 1
+        || (part.clientWidth && part.scrollWidth > part.clientWidth + 1));
     hit.querySelector("button").hidden = !isCut && !hit.querySelector(".lines[data-cut]");
   }
 }
