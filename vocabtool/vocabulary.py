@@ -46,6 +46,7 @@ EntryType = Literal["text", "integer"]
 Marker = Literal["▁", "Ġ", " ", "##", "@@", "</w>"]
 # How the notes of a vocabulary begin that concern whoever looks words up.
 USED: Final = "files used:"
+SHOWN: Final = 24  # characters of an entry in a table
 STILL_A_VECTOR: Final = "an out-of-vocabulary word still gets a vector"
 
 
@@ -318,6 +319,12 @@ def printable(entry: bytes) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def short(entry: bytes, most: int = SHOWN) -> str:
+    """Make an entry printable, and cut it if it is long."""
+    text = printable(entry)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 PREFIXES: Final[tuple[Marker, ...]] = ("▁", "Ġ", " ", "##")

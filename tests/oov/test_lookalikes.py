@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from vocabtool import ByteStrings
 from vocabtool.oov.counter import CUT, SEARCHED, WIDTH, clip, find_examples, find_word
-from vocabtool.oov.report import LONGEST, Kind, classify, fold, is_random, spelling
+from vocabtool.oov.kinds import LONGEST, classify, fold, is_random, spelling
+from vocabtool.oov.report import Kind
 from vocabtool.tokenization.text_arrays import string_array
 
 ENTRIES = ["the", "café", "receive", "Straße", "▁piece", "cat", "recede", "c", "\u212bngström"]

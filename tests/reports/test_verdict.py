@@ -10,7 +10,6 @@ from tests.some_reports import text_of, unknown_words
 from vocabtool import OovReport, TokenLimit
 from vocabtool.oov.report import CutOff
 from vocabtool.reports.oov import oov_report
-from vocabtool.reports.verdict import verdict
 
 KNOWN = (b"the", b"cat", b"numpy")
 ONE = dict.fromkeys(KNOWN, 1)
@@ -56,7 +55,7 @@ CASES = {
 def test_next_step(name: str) -> None:
     """Three sentences name the figures; the terminal, the page and JSON have them."""
     report, step, figures = CASES[name]
-    found = verdict(report)
+    found = report.verdict
     assert found.next_step == step
     assert figures in found.how_much
     sentences = [sentence for sentence in found[:3] if sentence]
@@ -76,6 +75,6 @@ def test_words_that_matter() -> None:
     assert ["SKU-12"] in words
     assert ["====="] not in rows
     assert "punctuation or symbol              1        9" in shown
-    assert "SKU-12" in verdict(report).where
+    assert "SKU-12" in report.verdict.where
     assert shown.index("SKU-12") < shown.index("fingerprint")
     assert "=====" in text_of(report)

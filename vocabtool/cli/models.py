@@ -12,7 +12,7 @@ import click
 import vocabtool
 from vocabtool.choices import FOLDS, NAMED, Only
 from vocabtool.cli import options, output
-from vocabtool.system.messages import plural, tell
+from vocabtool.system.messages import percent, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.comparison.compare import Diff
@@ -236,7 +236,6 @@ def diff_command(
 
     from vocabtool.comparison.compare import compare
     from vocabtool.reports.comparison import diff_report, known_to
-    from vocabtool.reports.report import percent
 
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs 25 % more memory here
     with output.usage_errors():

@@ -14,7 +14,7 @@ from vocabtool.choices import LimitedFigure, MaskMode
 from vocabtool.cli import output
 from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE, open_words
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS
-from vocabtool.system.messages import plural, tell
+from vocabtool.system.messages import percent, plural, tell
 from vocabtool.vocabulary import decode, encode, printable
 
 if TYPE_CHECKING:
@@ -181,7 +181,6 @@ def oov_command(
 def _tell_result(report: OovReport, limits: dict[LimitedFigure, float], *, figures: bool) -> int:
     """Tell the figures, and which are above their limits. Return the exit code."""
     from vocabtool.reports.oov import cut_line
-    from vocabtool.reports.report import percent
 
     if figures:
         unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"

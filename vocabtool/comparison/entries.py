@@ -42,7 +42,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import FOLDS, Fold
-from vocabtool.oov.report import main_script
+from vocabtool.oov.kinds import main_script
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Marker, bear_marker, is_utf8, plain_strings
 

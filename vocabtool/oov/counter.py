@@ -18,14 +18,12 @@ import pyarrow.compute as pc
 import unicodedataplus
 from numpy.typing import NDArray
 
+from vocabtool.oov.kinds import coverage, split_table, unknown_table
 from vocabtool.oov.report import (
     CutOff,
     Header,
     LanguageCount,
     OovReport,
-    coverage,
-    split_table,
-    unknown_table,
 )
 from vocabtool.streams.stream import Stream
 from vocabtool.system.arguments import check_arguments

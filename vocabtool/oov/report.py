@@ -1,28 +1,23 @@
 """The public ``OovReport``: what a model does not know of a corpus, and what it splits.
 
 A subword model splits a word into pieces. The cost of a word is its count times the number of its
-pieces beyond the first. Words are untrusted: each search takes time linear in their length.
+pieces beyond the first.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import pairwise
-from os.path import commonprefix
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import unicodedataplus
 
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.messages import percent, plural
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.token_limit import TokenLimit
-from vocabtool.vocabulary import Vocabulary, decode, encode, guess_marker, plain_strings
+from vocabtool.vocabulary import decode, encode, short
 
 Kind = Literal[
     "random",  # base64, a hash: see is_random(); only for subword models
@@ -38,21 +33,31 @@ Kind = Literal[
 ]
 """The kind of a word is the first whose definition fits."""
 Flags = dict[str, bool]
+NextStep = Literal["another model", "shorter texts", "words to add", "hybrid search", "none"]
 
 COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
-MIN_RANDOM: Final = 4  # pieces of a random string
-SPLIT, RANDOM, UNKNOWN = range(3)  # the groups of words, in the order of a table
-HEXADECIMAL: Final = re.compile(r"(?:0x)?(?:[0-9a-f]{8,}|[0-9A-F]{8,})")
-BASE64: Final = re.compile(r"(?=[^0-9]*[0-9])[A-Za-z0-9_+/=-]{12,}")
-CHANGE: Final = re.compile(r"[a-z](?=[A-Z0-9])|[0-9](?=[A-Za-z])|[A-Z](?=[0-9])")
-SHORTEST: Final = 6  # fewest characters of a misspelling: most short words have real neighbours
-LONGEST: Final = 64  # characters; longer words have too many neighbours and are never misspellings
-SINGULAR: Final = 4  # fewest characters of a word with a plural; not `it` and `its`
-OFTENER: Final = 10  # a misspelling is so many times rarer than the word that is meant
-RARE: Final = 100  # a script of fewer than one entry in RARE is a foreign script
-SAMPLED: Final = 50_000  # entries at most, evenly spread, that determine a vocabulary's scripts
-CODE: Final = re.compile(r"[a-z][A-Z]|\w(?:\+\+?|#)$|\w[_/\\@]\w|\w::\w|\w\w\.\w\w")
-STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
+# From which figures a step is the next one. The first step whose figure is reached is named.
+MANY: Final = 0.2  # unknown words: of a sentence of ten words, two are missing
+COSTLY: Final = 2.0  # pieces per word that is no code: a text fills the limit twice as fast
+CUT_OFF: Final = 0.05  # of the tokens: the end of a text is really not seen
+SAVED: Final = 0.1  # of the pieces: the model must be trained further for it
+CODES: Final = 0.01  # of the words of a subword model: queries for codes want exactly these
+RARE: Final = 0.001  # unknown words: hardly a query has one
+ADDED: Final = 100  # words whose addition is estimated without --suggest
+COMPARE: Final = "`vocabtool diff A B --corpus FILE` compares two on these texts"
+CODE_KINDS: Final[tuple[Kind, ...]] = ("code", "random", "number", "symbol")
+LABELS: Final[dict[Kind, str]] = {
+    "random": "random strings",
+    "form": "known words in another case or Unicode form",
+    "number": "numbers",
+    "code": "identifiers and codes",
+    "script": "words in another script",
+    "misspelling": "misspellings, plurals and singulars",
+    "name": "capitalised words",
+    "emoji": "emoji",
+    "symbol": "punctuation",
+    "other": "ordinary words",
+}
 
 
 class Header(NamedTuple):
@@ -242,6 +247,21 @@ class CutOff(NamedTuple):
     all_tokens: int
 
 
+class Verdict(NamedTuple):
+    """The sentences with which a report begins, and what to do next.
+
+    - ``how_much``: How much is unknown or split.
+    - ``where``: Which words these are; ``""`` if the texts contain no words.
+    - ``advice``: What to do, and why; ``""`` if the texts contain no words.
+    - ``next_step``: Name of the step that ``advice`` describes.
+    """
+
+    how_much: str
+    where: str
+    advice: str
+    next_step: NextStep
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OovReport(TableResult):
     """Counts of the words in a corpus that a model does not know.
@@ -319,6 +339,11 @@ class OovReport(TableResult):
         """Share of the model's tokens that are cut off; 0 without a limit."""
         return 0.0 if self.cut is None else _share(self.cut.tokens, self.cut.all_tokens)
 
+    @property
+    def verdict(self) -> Verdict:
+        """Three sentences and the next step. They depend only on the figures of the report."""
+        return _verdict(self)
+
     def to_arrow(self) -> pa.Table:
         """Return a table with a row for each unknown word, frequent words first.
 
@@ -375,287 +400,110 @@ def _share(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
-# ---- the lists of a report, from counted words
+# ---- the verdict
 
 
-def unknown_table(
-    words: pa.Table,
-    examples: Mapping[bytes, bytes],
-    vocabulary: Vocabulary,
-    *,
-    random: bool,
-) -> tuple[pa.Table, tuple[KindCount, ...]]:
-    """Return the unknown words, sorted by descending count, and the counts of their kinds.
-
-    The most frequent words are classified. ``random``: whether random strings get the kind
-    ``random``.
-    """
-    table = words.filter(pc.invert(words["known"]))
-    table = table.take(pc.sort_indices(table, [("count", "descending"), ("word", "ascending")]))
-    names = table["word"].to_pylist()
-    shown = [examples.get(name, b"") for name in names]
-    kinds: list[Kind | None] = [None] * len(names)
-    like: list[bytes | None] = [None] * len(names)
-    some = names[:COMMONEST]
-    written = [*map(spelling, some, shown)]
-    known = words.filter(pc.and_(words["known"], pc.greater_equal(words["count"], OFTENER)))
-    counts = Counter[str]()
-    for rows in (known, table.slice(0, COMMONEST)):
-        for name, count in zip(rows["word"].to_pylist(), rows["count"].to_pylist(), strict=True):
-            counts[fold(name)] += count
-    for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored, counts)):
-        kinds[at] = "random" if random and is_random(written[at]) else kind
-        like[at] = vocabulary.stored[entry] if entry >= 0 else None
-    parts = pa.array([()] * len(names), pa.list_(pa.large_binary()))
-    table = _with_columns(table, kinds, like, parts, shown)
-    return table, _kind_counts(table, "tokens")
-
-
-def split_table(
-    words: pa.Table,
-    unknown: pa.Table,
-    examples: Mapping[bytes, bytes],
-    vocabulary: Vocabulary,
-    spell: Callable[[bytes], tuple[bytes, ...]] | None,
-) -> SplitWords:
-    """Return the split words and the unknown words, without the totals of all texts."""
-    table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
-    names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
-    group = np.where(pieces > 1, SPLIT, UNKNOWN)
-    for at in np.flatnonzero(pieces > 1).tolist():
-        meaningless = is_symbol(decode(names[at]))
-        if not meaningless and pieces[at] >= MIN_RANDOM:
-            meaningless = is_random(spelling(names[at], examples.get(names[at], b"")))
-        if meaningless:
-            group[at] = RANDOM
-    table = table.append_column("group", pa.array(group))
-    table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
-    order = [("group", "ascending"), ("cost", "descending"), ("word", "ascending")]
-    table = table.take(pc.sort_indices(table, order))
-    names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
-    shown = [examples.get(name, b"") for name in names]
-    listed, random = (int(np.count_nonzero(group == number)) for number in (SPLIT, RANDOM))
-    kinds: list[Kind | None] = [None] * listed
-    for name in names[listed : listed + random]:
-        kinds.append("symbol" if is_symbol(decode(name)) else "random")
-    entries = vocabulary.stored
-    marker = vocabulary.marker or guess_marker(entries)
-    if marker in STARTS:
-        entries = plain_strings(entries, marker)
-    some = [name.strip(b" ") for name in names[: min(listed, COMMONEST)]]
-    classified = classify(some, map(spelling, some, shown), entries)
-    kinds[: len(some)] = [kind for kind, _ in classified]
-    known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
-    kinds += [known[name] for name in names[listed + random :]]
-    parts: list[tuple[bytes, ...]] = [()] * len(names)
-    for start, end in pairwise((0, listed, listed + random, len(names))):
-        for at in range(start, min(end, start + COMMONEST)):
-            spelled = spell(names[at]) if spell is not None else ()
-            if len(spelled) == pieces[at]:
-                parts[at] = spelled
-    like = [None] * len(names)
-    table = _with_columns(table, kinds, like, pa.array(parts, unknown["parts"].type), shown)
-    kind_counts = _kind_counts(table.slice(0, listed + random), "pieces")
-    return SplitWords(table=table, listed=listed, random=random, kinds=kind_counts)
+def _verdict(report: OovReport) -> Verdict:
+    if not report.tokens:
+        return Verdict("The documents contain no words.", "", "", "none")
+    punctuation = sum(kind.tokens for kind in report.kinds if kind.kind == "symbol")
+    words = report.tokens - punctuation
+    unknown = report.tokens_unknown - punctuation
+    missing = unknown / max(words, 1)
+    if report.split is not None:
+        return _of_pieces(report, report.split, unknown, missing)
+    documents = f"{report.documents_unknown:,} of {report.documents:,} documents."
+    how_much = f"The model does not know {unknown:,} of {words:,} words ({percent(missing)})"
+    if punctuation:  # a document may hold nothing else unknown
+        how_much += f", {punctuation:,} unknown symbols left out; they are in up to {documents}"
+    else:
+        how_much += f"; they are in {documents}"
+    kinds = _examples(report, report.kinds)
+    where = f"Most of the unknown words are {kinds}." if kinds else "No unknown word stands out."
+    if missing > MANY:
+        step: NextStep = "another model"
+        why = f"{percent(missing)} of the words are unknown"
+        advice = f"Next step: take another model ({COMPARE}), because {why}."
+    elif missing >= RARE:
+        step = "hybrid search"
+        advice = (
+            "Next step: search by vectors and keywords together (`vocabtool index`, then "
+            "`vocabtool search`), because all unknown words are the same to this model, and "
+            "keywords tell them apart."
+        )
+    else:
+        step = "none"
+        advice = f"Next step: none, because fewer than {percent(RARE)} of the words are unknown."
+    return Verdict(how_much, where, advice, step)
 
 
-def _with_columns(
-    table: pa.Table,
-    kinds: list[Kind | None],
-    like: list[bytes | None] | list[None],
-    parts: pa.Array,
-    examples: list[bytes],
-) -> pa.Table:
-    """Return a table with the columns ``COLUMNS``."""
-    columns = {
-        "kind": pa.array(kinds, pa.string()),
-        "like": pa.array(like, pa.large_binary()),
-        "parts": parts,
-        "example": pa.array(examples, pa.large_binary()),
-    }
-    for name, column in columns.items():
-        table = table.append_column(name, column)
-    return table.select(COLUMNS).combine_chunks()
-
-
-def _kind_counts(table: pa.Table, order: str) -> tuple[KindCount, ...]:
-    """Return the counts of each kind, in descending order of ``tokens`` or ``pieces``."""
-    rows = table.filter(pc.is_valid(table["kind"]))
-    totals: dict[Kind, KindCount] = {}  # Arrow's group_by takes 0.3 seconds to load
-    columns = (rows[name].to_pylist() for name in ("kind", "count", "pieces"))
-    for kind, count, pieces in zip(*columns, strict=True):
-        _, *so_far = totals.get(kind, (kind, 0, 0, 0))
-        added = zip(so_far, (1, count, count * pieces), strict=True)
-        totals[kind] = KindCount(kind, *map(sum, added))
-    return tuple(sorted(totals.values(), key=lambda kind: (-getattr(kind, order), kind.kind)))
-
-
-def coverage(words: pa.Table, tokens: int) -> tuple[CurvePoint, ...]:
-    """Return the coverage of the 1, 2, 5, 10, ... most frequent words, and of all listed words."""
-    if not tokens:
-        return ()
-    order = pc.sort_indices(words, [("count", "descending"), ("word", "ascending")]).to_numpy()
-    counts = words["count"].to_numpy()[order]
-    covered = np.cumsum(counts)
-    known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
-    steps = (step * 10**power for power in range(len(str(len(counts)))) for step in (1, 2, 5))
-    return tuple(
-        CurvePoint(number, int(covered[number - 1]) / tokens, int(known[number - 1]) / tokens)
-        for number in (*(step for step in steps if step < len(counts)), len(counts))
-        if number
+def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: float) -> Verdict:
+    known = "no word is unknown"
+    if unknown:
+        be = "is" if unknown == 1 else "are"
+        known = f"{plural(unknown, 'word')} ({percent(missing)}, without symbols) {be} unknown"
+    how_much = (
+        f"The model splits {percent(report.split_rate(2))} of the words into pieces: "
+        f"{report.tokens:,} words become {split.pieces:,} pieces ({report.fertility:.2f} per "
+        f"word), and {known}; a split word is not unseen, but it costs tokens."
     )
-
-
-# ---- the spelling of a word
-
-
-def spelling(word: bytes, example: bytes) -> str:
-    """Return a word capitalised as in an example, or unchanged if the example lacks the word."""
-    text, line = decode(word).strip(), decode(example)
-    small, lowered = text.lower(), line.lower()
-    if not text or len(lowered) != len(line) or len(small) != len(text):
-        return text
-    at = lowered.find(small)
-    while at >= 0:
-        end = at + len(small)
-        if not any(map(str.isalnum, lowered[at - 1 : at] + lowered[end : end + 1])):
-            return line[at:end]
-        at = lowered.find(small, at + 1)
-    return text
-
-
-def is_random(written: str) -> bool:
-    """Return whether a word looks like base64, a hash or another random string.
-
-    That is 16 or more digits; 8 or more hexadecimal characters that change at least twice between
-    letters and digits; or 12 or more base64 characters, including a digit, of which a quarter are
-    followed by another kind of character (but not a capital by a small letter).
-    """
-    if written.isdigit():
-        return len(written) >= 16
-    changes = len(CHANGE.findall(written))
-    if HEXADECIMAL.fullmatch(written):
-        return changes >= 2
-    return bool(BASE64.fullmatch(written)) and 4 * changes >= len(written)
-
-
-# ---- the kind of a word, and similar entries
-
-
-def is_symbol(written: str) -> bool:
-    """Return whether a word has neither letters nor digits nor emoji, such as ``=====``."""
-    return not any(
-        char.isalnum() or unicodedataplus.is_emoji_presentation(char) for char in written
+    kinds = _examples(report, split.kinds)
+    where = f"Most additional pieces come from {kinds}" if kinds else "No word is split"
+    where += (
+        f"; {percent(report.cut_rate)} of all pieces are past the model's limit."
+        if report.cut
+        else "."
     )
+    coded = [kind for kind in split.kinds if kind.kind in CODE_KINDS]
+    plain = report.tokens - sum(kind.tokens for kind in coded)
+    per_word = (split.pieces - sum(kind.pieces for kind in coded)) / max(plain, 1)
+    codes = sum(kind.tokens for kind in split.kinds if kind.kind == "code")
+    if report.suggested is not None:
+        added = f"{len(report.suggested.words):,} suggested"
+        saved = 1 - report.suggested.after / max(report.suggested.before, 1)
+    else:
+        table = split.table.slice(0, min(ADDED, split.listed))
+        costs = pc.multiply(table["count"], pc.subtract(table["pieces"], 1))
+        added, saved = (
+            f"{len(table):,} costliest",
+            (pc.sum(costs).as_py() or 0) / max(split.pieces, 1),
+        )
+    step: NextStep
+    if missing > MANY or per_word > COSTLY:
+        step = "another model"
+        why = f"even without codes and numbers, a word takes {per_word:.2f} pieces"
+        if missing > MANY:
+            why = f"{percent(missing)} of the words are unknown"
+        advice = f"take another model ({COMPARE}), because {why}"
+    elif report.cut_rate >= CUT_OFF:
+        step = "shorter texts"
+        why = f"the model does not read {percent(report.cut_rate)} of the pieces"
+        advice = f"cut the texts to size (`--split tokens` of `vocabtool index`), because {why}"
+    elif saved >= SAVED:
+        step = "words to add"
+        advice = f"add words to the tokenizer (`--suggest {ADDED}`) and train the model further"
+    elif codes >= CODES * report.tokens or missing >= RARE:
+        step = "hybrid search"
+        why = f"{codes:,} words are split identifiers or codes, which keywords find exactly"
+        if missing >= RARE:
+            why = f"{unknown:,} words are unknown, which keywords find"
+        advice = f"search by vectors and keywords together (`vocabtool index`), because {why}"
+    else:
+        step, advice = "none", "none, because the texts suit the model"
+    if split.listed:
+        advice += f"; the {added} words as entries would save {percent(saved)} of the pieces"
+    return Verdict(how_much, where, f"Next step: {advice}.", step)
 
 
-def classify(
-    words: Sequence[bytes],
-    spellings: Iterable[str],
-    entries: ByteStrings,
-    counts: Mapping[str, int] | None = None,
-) -> Iterator[tuple[Kind, int]]:
-    """Yield for each word its kind, and the position of the first similar entry, or -1.
-
-    - ``spellings``: The words with their capitals.
-    - ``counts``: How often folded words occur in the texts, known words too. Without it, no word is
-      a misspelling.
-    """
-    folds = [fold(word) for word in words]
-    forms, near = _find_similar({*folds} - {""}, entries, counts)
-    sample = range(0, len(entries), len(entries) // SAMPLED + 1)
-    scripts = Counter(main_script(decode(entries[at])) for at in sample)
-    del scripts[None]
-    common = {script for script, count in scripts.items() if count >= scripts.total() / RARE}
-    for written, folded in zip(spellings, folds, strict=True):
-        first = next(filter(str.isalpha, written), None)
-        if folded in forms:
-            yield "form", forms[folded]
-        elif first is not None and (any(map(str.isdigit, written)) or CODE.search(written)):
-            yield "code", -1
-        elif first is None and any(map(str.isnumeric, written)):
-            yield "number", -1
-        elif first is not None and common and main_script(written) not in common:
-            yield "script", -1
-        elif folded in near:
-            yield "misspelling", near[folded]
-        elif first is None:
-            yield ("symbol" if is_symbol(written) else "emoji"), -1
-        else:
-            yield ("name" if first.isupper() else "other"), -1
-
-
-def fold(word: bytes) -> str:
-    """Return a word after case folding and NFKC; an empty string if it is not UTF-8."""
-    try:
-        text = word.decode()
-    except UnicodeDecodeError:
-        return ""
-    if text.isascii():
-        return text.lower()
-    composed = unicodedataplus.normalize("NFKC", text.lstrip("▁")).casefold()  # ▁ begins a word
-    return str(unicodedataplus.normalize("NFKC", composed))
-
-
-def _find_similar(
-    words: set[str], entries: Iterable[bytes], counts: Mapping[str, int] | None
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Map folded words to the first entry that folds to the word, and to the first it resembles.
-
-    Without ``counts``, the second mapping is empty.
-    """
-    around: dict[str, list[str]] = {}
-    for word in words if counts is not None else ():
-        if SINGULAR <= len(word) <= LONGEST:
-            for variant in set(_variants(word)):
-                around.setdefault(variant, []).append(word)
-    forms: dict[str, int] = {}
-    near: dict[str, int] = {}
-    for position, entry in enumerate(entries):
-        folded = fold(entry)
-        if folded in words:
-            forms.setdefault(folded, position)
-        if counts is not None and SINGULAR - 1 <= len(folded) <= LONGEST + 1:
-            for variant in _variants(folded):
-                for word in around.get(variant, ()):
-                    if word not in near and resembles(word, folded, counts):
-                        near[word] = position
-    return forms, near
-
-
-def resembles(word: str, entry: str, counts: Mapping[str, int]) -> bool:
-    """Return whether a word is a variant or a misspelling of an entry one edit away.
-
-    Variant: the plural or singular by ``s``, or the same letters and digits with other punctuation.
-    Misspelling: six or more characters, and the entry is ten times as frequent in the texts.
-    Without these conditions ``tasks`` resembles ``talks``, and ``hand`` resembles ``and``.
-    """
-    if not one_edit(word, entry):
-        return False
-    short, long = sorted((word, entry), key=len)
-    if len(short) >= SINGULAR and short[-1] != "s" and long == short + "s":
-        return True
-    if list(filter(str.isalnum, word)) == list(filter(str.isalnum, entry)):
-        return True
-    return len(word) >= SHORTEST and counts.get(entry, 0) >= OFTENER * counts.get(word, 1)
-
-
-def _variants(word: str) -> list[str]:
-    return [word, *(word[:at] + word[at + 1 :] for at in range(len(word)))]
-
-
-def one_edit(one: str, other: str) -> bool:
-    """Return whether one insertion, deletion, substitution or swap makes the words equal."""
-    start = len(commonprefix((one, other)))  # noqa: RUF071 - of characters
-    one, other = one[start:], other[start:]
-    swapped = one[1:2] + one[:1] + one[2:]
-    return one != other and (one[1:] in (other, other[1:]) or other[1:] == one or other == swapped)
-
-
-def main_script(text: str) -> str | None:
-    """Return the most frequent script of a text's letters, such as Latin; ``None`` without any."""
-    if text.isascii():
-        return "Latin" if any(map(str.isalpha, text)) else None
-    letters = filter(str.isalpha, unicodedataplus.normalize("NFKC", text))
-    scripts = Counter(map(unicodedataplus.script, letters))
-    return scripts.most_common(1)[0][0] if scripts else None
+def _examples(report: OovReport, kinds: Sequence[KindCount]) -> str:
+    """Name the two largest kinds, but not symbols and random strings, with up to three words."""
+    table = report.unknown if report.split is None else report.split.table
+    named = []
+    for kind in [kind for kind in kinds if kind.kind not in ("symbol", "random")][:2]:
+        words = table.filter(pc.equal(table["kind"], kind.kind))["word"][:3].to_pylist()
+        examples = ", ".join(short(word.strip()) for word in words)
+        number = f"{kind.tokens:,}"
+        if report.split is not None:
+            number = f"{kind.pieces - kind.tokens:,} pieces"
+        named.append(f"{LABELS[kind.kind]} ({number}, such as {examples})")
+    return " and ".join(named)

@@ -20,7 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.oov.report import Flags, SuggestedWord, Suggestions, is_random, spelling
+from vocabtool.oov.kinds import is_random, spelling
+from vocabtool.oov.report import Flags, SuggestedWord, Suggestions
 from vocabtool.tokenization import hf_tokenizer as description
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
 from vocabtool.tokenization.text_arrays import texts_array

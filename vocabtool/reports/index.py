@@ -18,11 +18,10 @@ from vocabtool.reports.report import (
     Table,
     facts,
     notes_of,
-    percent,
     safe,
 )
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
-from vocabtool.system.messages import plural
+from vocabtool.system.messages import percent, plural
 from vocabtool.system.own_files import to_json
 
 if TYPE_CHECKING:

@@ -20,10 +20,18 @@ from vocabtool.reports.report import (
     as_text,
     counts,
     render_fragment,
-    short,
 )
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import USED, Place, Vocabulary, decode, encode, is_utf8, printable
+from vocabtool.vocabulary import (
+    USED,
+    Place,
+    Vocabulary,
+    decode,
+    encode,
+    is_utf8,
+    printable,
+    short,
+)
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.words import Word, Words

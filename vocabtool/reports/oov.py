@@ -38,16 +38,13 @@ from vocabtool.reports.report import (
     clip_entry,
     counts,
     facts,
-    percent,
     save,
-    short,
     short_names,
 )
 from vocabtool.reports.report import Format as ReportFormat
-from vocabtool.reports.verdict import verdict
-from vocabtool.system.messages import plural
+from vocabtool.system.messages import percent, plural
 from vocabtool.tokenization.token_limit import cut_note
-from vocabtool.vocabulary import encode, is_utf8, printable
+from vocabtool.vocabulary import encode, is_utf8, printable, short
 
 KINDS: Final[dict[WordKind, str]] = {
     "random": "base64, hash or other random string",
@@ -119,7 +116,7 @@ def _data(report: OovReport) -> dict[str, Any]:
         return {"all": count, "unknown": unknown, "unknown_rate": share}
 
     data: dict[str, Any] = {
-        "verdict": verdict(report)._asdict(),
+        "verdict": report.verdict._asdict(),
         "model": header.model,
         "vocabulary": {
             "name": header.vocabulary,
@@ -210,7 +207,7 @@ def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
 
 
 def _sections(report: OovReport) -> Iterator[Section]:
-    yield Section(text=[sentence for sentence in verdict(report)[:3] if sentence], prose=True)
+    yield Section(text=[sentence for sentence in report.verdict[:3] if sentence], prose=True)
     if report.split is not None:
         yield from _split_sections(report.split)
     yield from _unknown_sections(report)

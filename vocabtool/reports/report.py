@@ -30,14 +30,14 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
+from vocabtool.system.messages import percent
 from vocabtool.system.own_files import whole_file
-from vocabtool.vocabulary import encode, is_utf8, printable
+from vocabtool.vocabulary import encode, is_utf8, printable, short
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ENTRY_BYTES: Final = 200  # of an entry for people; an entry can be very long
-MAX_ENTRY_WIDTH: Final = 24  # characters of an entry in a table
 
 # Format of a column. All but ``text`` are right-aligned numbers.
 Shown = Literal["text", "count", "percent", "score", "share", "mean"]
@@ -158,14 +158,6 @@ def clip_entry(entry: bytes) -> bytes:
     return start + "…".encode()
 
 
-def percent(share: float) -> str:
-    """Format a share as percent. Only exactly 0 gives 0 %, and only exactly 1 gives 100 %."""
-    shown = f"{100 * share:.2f}%"
-    if shown == "0.00%" and share > 0:
-        return "<0.01%"
-    return ">99.99%" if shown == "100.00%" and share < 1 else shown
-
-
 def number(value: float, kind: Kind) -> str:
     if kind == "percent":
         return percent(value)
@@ -180,12 +172,6 @@ def as_text(data: bytes) -> str:
 def safe(text: str) -> str:
     """Put an untrusted text on one line, and escape control characters."""
     return printable(encode(text))
-
-
-def short(entry: bytes, most: int = MAX_ENTRY_WIDTH) -> str:
-    """Make an entry printable, and cut it if it is long."""
-    text = printable(entry)
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def short_names(*paths: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Progress messages on standard error, and counts with a singular or plural noun."""
+"""Progress messages on standard error, counts with a singular or plural noun, and shares."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ def documents_done(count: int, new: int, seconds: float) -> str:
 def plural(count: int, one: str, more: str = "") -> str:
     """Return a count with its noun. ``more``: the plural, by default with an s at the end."""
     return f"{count:,} {one if count == 1 else more or f'{one}s'}"
+
+
+def percent(share: float) -> str:
+    """Format a share as percent. Only exactly 0 gives 0 %, and only exactly 1 gives 100 %."""
+    shown = f"{100 * share:.2f}%"
+    if shown == "0.00%" and share > 0:
+        return "<0.01%"
+    return ">99.99%" if shown == "100.00%" and share < 1 else shown
