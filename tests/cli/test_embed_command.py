@@ -105,16 +105,19 @@ def test_a_file_gets_lines_of_progress(
 def test_lines_of_progress_say_how_long_it_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the speed of the step; the next step has its own."""
-    now = iter([0.0, 5.0, 60.0, 65.0, 100.0, 200.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    """From the speed of the last ten seconds or more; the next step has its own."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
     progress = ProgressLines()
-    for step, share in (("a", 0.1), ("b", 0.2), ("c", 0.3), ("new", 0.0), ("later", 0.5)):
+    steps = [(5, "a", 0.1), (60, "b", 0.2), (65, "c", 0.3), (100, "new", 0), (200, "later", 0.5)]
+    for seconds, step, share in [*steps, (208, "slower", 0.51), (214, "slower", 0.52)]:
+        now[0] = seconds
         progress(step, share)
     assert capsys.readouterr().err.splitlines() == [
         "vocabtool: b, 20%, about 7 min left",
         "vocabtool: new",
         "vocabtool: later, 50%, about 100 s left",
+        "vocabtool: slower, 52%, about 6 min left",
     ]
 
 

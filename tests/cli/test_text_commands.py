@@ -422,15 +422,21 @@ def test_masks_are_printed_as_lines_come(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "code"),
-    [([], 0), (["--fail-over", "99%"], 1), (["--mask", "unknown"], 0), (["--format", "csv"], 0)],
+    ("command", "code"),
+    [
+        ("oov model {}", 0),
+        ("oov model {} --fail-over 99%", 1),
+        ("oov model {} --mask unknown", 0),
+        ("oov model {} --format csv", 0),
+        ("extract {}", 0),
+    ],
 )
-def test_a_reader_that_stops(extra: list[str], code: int, here: Path, tmp_path: Path) -> None:
-    """`oov ... | head -1` ends quietly, with the exit code that it would have had."""
+def test_a_reader_that_stops(command: str, code: int, here: Path, tmp_path: Path) -> None:
+    """`oov ... | head -1` ends quietly, with the exit code and notes that it would have had."""
     (tmp_path / "many.txt").write_text("".join(f"w{number}\n" for number in range(50_000)))
-    command = [*COMMAND, "oov", "model", str(tmp_path / "many.txt"), *extra]
+    arguments = command.format(tmp_path / "many.txt").split()
     with subprocess.Popen(
-        command, stdout=PIPE, stderr=PIPE, cwd=here, env=environment()
+        [*COMMAND, *arguments], stdout=PIPE, stderr=PIPE, cwd=here, env=environment()
     ) as process:
         assert process.stdout is not None
         assert process.stdout.read(1)
@@ -440,6 +446,7 @@ def test_a_reader_that_stops(extra: list[str], code: int, here: Path, tmp_path: 
     assert process.returncode == code
     assert b"error" not in messages
     assert b"Traceback" not in messages
+    assert (b"50,000 entries" in messages) == command.startswith("extract")
 
 
 def test_wide_characters_keep_their_columns(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,23 @@ def texts(count: int, version: str = "") -> dict[str, str]:
 def texts_of(index: str | Path) -> dict[str, str]:
     """The texts by id."""
     return {id_: document.text for id_, document in contents(Index.open(index)).items()}
+
+
+def test_progress_tells_how_fast_texts_are_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that did not change do not count. Eight new ones take 0.2 s."""
+    monkeypatch.setattr("vocabtool.cli.output.LINE_SECONDS", 0)
+    monkeypatch.setenv(counted_letters.LOG, str(tmp_path / "log"))
+    file, folder = write(tmp_path / "corpus.jsonl", texts(12)), str(tmp_path / "index")
+    model = "python:tests.counted_letters:logged"
+    output("index", file, "-o", folder, "--model", model, *READ, "--quiet")
+    write(file, texts(20))
+    monkeypatch.setenv(counted_letters.SECONDS, "0.2")
+    _, messages = told("update", folder, "--model", model)
+    line = re.search(r"20 documents, 8 encoded, ([\d.]+)/s", messages)
+    assert line, messages
+    assert float(line[1]) < 8 / 0.2
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -185,6 +186,23 @@ def test_a_stream_cannot_be_gone_on_with(out: Path, tmp_path: Path) -> None:
     vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
     report = vocabtool.embed(iter(["a", "b"]), encode, tmp_path / "named", source="two letters")
     assert (report.resumed, report.encoded) == (1, 0)
+
+
+def test_a_stream_that_fails_leaves_nothing(out: Path) -> None:
+    """Nobody can use the vectors that a slow model has made of it."""
+
+    def slow(texts: list[str]) -> Any:
+        time.sleep(0.1)
+        return encode(texts)
+
+    def stream() -> Iterator[str]:
+        yield from map(str, range(1024))
+        raise VocabtoolError("it ends")
+
+    encoder = vocabtool.open_encoder(slow, fingerprint="slow")
+    with pytest.raises(VocabtoolError, match="it ends"):
+        vocabtool.embed(stream(), encoder, out, batch_size=128)
+    assert not out.exists()
 
 
 # A run without a shard is none to protect.
@@ -525,6 +543,11 @@ def test_a_later_value_of_another_type_is_an_error_or_left_out(out: Path, tmp_pa
     assert report.resumed > 0
     assert any("2 values" in note and "corpus.jsonl:3002" in note for note in report.notes)
     assert rows(out)["n"].to_pylist() == [*range(3000), 7, None, None, None, 8]
+    lines = [{"text": "a" * 1024, "yes": True}] * 3000
+    lines += [{"text": "b", "yes": value} for value in (False, 1, "true", None, 0)]
+    corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    vocabtool.embed(corpus, encoder, out, on_error="skip", keep=["yes"], force=True)
+    assert rows(out)["yes"].to_pylist()[3000:] == [False, None, True, None, None]
 
 
 def test_a_kept_field_that_no_document_has_is_noted(tmp_path: Path) -> None:

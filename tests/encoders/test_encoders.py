@@ -100,7 +100,7 @@ def test_pickled(encoder: Encoder) -> None:
     """An encoder that was sent to another process is as good as this one, to the bit."""
     other: Encoder = pickle.loads(pickle.dumps(encoder))
     assert other.fingerprint == encoder.fingerprint
-    for name in ("kind", "dim", "max_batch"):
+    for name in ("kind", "dim", "max_batch", "notes"):
         assert getattr(other, name) == getattr(encoder, name)
     assert np.array_equal(other.encode(TEXTS), encoder.encode(TEXTS))
 

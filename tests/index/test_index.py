@@ -568,6 +568,14 @@ def test_an_index_is_removed_by_the_only_writer(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_an_index_beside_an_unfinished_replacement(tmp_path: Path) -> None:
+    """A new index removes what a killed process began to build in an empty folder."""
+    Index.create(tmp_path, dim=2, force=True, in_place=False, build="all")
+    assert [*tmp_path.glob(".new-*")]
+    Index.create(tmp_path, dim=2)
+    assert not [*tmp_path.glob(".new-*")]
+
+
 def test_force_replaces_an_index_of_another_version(tmp_path: Path) -> None:
     """With the files of the model that earlier versions wrote."""
     path = tmp_path / "index"

@@ -221,6 +221,8 @@ def test_an_interrupted_replacement(
     assert replace_by_two(tmp_path, address).exit_code == 0
     assert [(report.added, report.resumed) for report in reports] == [(2, 0), (0, 2)]
     assert database.execute(names).fetchall() == [("test",)]
+    facts = "SELECT name FROM vocabtool.facts_2"  # what it was made of is needed no longer
+    assert database.execute(facts).fetchall() == []
     assert len(Index.open(address)) == 2
 
 

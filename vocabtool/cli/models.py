@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -92,8 +91,9 @@ def extract_command(model: str, form: FileFormat | None, file: str) -> None:
     for warning in contents.warnings:
         tell(f"incomplete: {warning}")
     if file == "-":
-        escaped = vocabulary_files.write(vocabulary, sys.stdout.buffer, form or "text")
-        sys.stdout.flush()  # report a write error before any message
+        escaped = 0
+        with output.standard_output() as out:  # a write error comes before any message
+            escaped = vocabulary_files.write(vocabulary, out, form or "text")
     else:
         escaped = vocabulary_files.save(vocabulary, file, form)
         form = form or vocabulary_files.ENDINGS.get(Path(file).suffix.lower())

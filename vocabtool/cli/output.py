@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
-from vocabtool.system.messages import Progress, documents_done, plural, tell
+from vocabtool.system.messages import Progress, Speed, documents_done, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -164,18 +164,18 @@ class ProgressLines:
 
     def __init__(self) -> None:
         self._printed = time.monotonic()
-        self._began, self._first, self._last = self._printed, 0.0, inf
+        self._speed, self._last = Speed(), inf
 
     def __call__(self, step: str, share: float) -> None:
         now = time.monotonic()
         if share < self._last / 2:
-            self._began, self._first = now, share  # a new step has its own speed
-        self._last = share
+            self._speed = Speed(share)  # a new step has its own speed
+        self._last, speed = share, self._speed(share)
         if now - self._printed < LINE_SECONDS:
             return
         self._printed = now
-        if share > self._first:
-            seconds = (now - self._began) * (1 - share) / (share - self._first)
+        if speed > 0:
+            seconds = (1 - share) / speed
             minutes, hours = seconds / 60, seconds / 3600
             left = f"{minutes:,.0f} min" if hours < 2 else f"{hours:,.0f} h"
             step += f", {share:.0%}, about {left if minutes >= 2 else f'{seconds:,.0f} s'} left"
@@ -190,12 +190,12 @@ def read_documents(
 
     with progress_bar(False) as update:
         size_of_all = extent(files, options=read).bytes if update else None
-        count, began = 0, time.monotonic()
+        count, speed = 0, Speed()
         for batch in batches(files, read, log=log, size=size):
             yield batch
             count += len(batch)
             if update is not None:
-                step = documents_done(count, count, time.monotonic() - began)
+                step = documents_done(count, speed(count))
                 share = log.bytes / size_of_all if size_of_all else 0
                 update(f"{step}, {log.bytes / 1e6:,.0f} MB", min(share, 1))
 

@@ -4,8 +4,8 @@ The documents are divided into shards, and each shard into slabs, which are enco
 Slabs depend only on the documents, so a batch of the encoder contains the same texts in every run.
 Slabs pass through one :class:`Stream`, in this process or in each Ray actor: look up words, encode,
 write. Shards are written one after another. The vectors of a slow encoder are kept until their
-shard is written, so a killed run loses some seconds, or with Ray one shard for each actor. With
-Ray, every node must see inputs and output under the same paths.
+shard is written, so a killed run loses a batch of each thread, or with Ray a shard of each actor.
+With Ray, every node must see inputs and output under the same paths.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from vocabtool.errors import (
     no_documents,
 )
 from vocabtool.streams.stream import Stream
-from vocabtool.system.messages import Progress, documents_done, plural
+from vocabtool.system.messages import Progress, Speed, documents_done, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes
@@ -219,7 +219,8 @@ def embed(
         )
         # An actor may have another working directory.
         path, threads = folder.path.absolute(), threads or encoder.threads
-        make_maker = partial(ShardMaker, path, plan, encoder, threads)
+        resumable = plan.source is not None or can_be_read_again(files)
+        make_maker = partial(ShardMaker, path, plan, encoder, threads, resumable)
         size = sum(file.size for file in watched) if can_be_read_again(files) else 0
         log = ReadLog()
         tally = Tally(log, size, progress)
@@ -271,7 +272,7 @@ class Tally:
     def __init__(self, log: ReadLog, size: int, progress: Progress | None) -> None:
         self.counts, self.began = Counts(), time.monotonic()
         self._log, self._size, self._progress = log, size, progress
-        self._rows, self._lock = 0, Lock()
+        self._rows, self._lock, self._speed = 0, Lock(), Speed()
 
     def add(self, counts: Counts) -> None:
         self.counts += counts
@@ -283,7 +284,7 @@ class Tally:
             self._rows += rows
             self._log.done += rows
             if self._progress is not None:
-                step = documents_done(self._rows, self._rows, time.monotonic() - self.began)
+                step = documents_done(self._rows, self._speed(self._rows))
                 if self.counts.tokens:
                     share = self.counts.tokens_unknown / self.counts.tokens
                     step += f", {share:.1%} of words unknown"
@@ -498,13 +499,19 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
 
 
 class ShardMaker:
-    """Encodes slabs and writes shards. ``threads``: number of slabs encoded in parallel."""
+    """Encodes slabs and writes shards.
 
-    def __init__(self, folder: Path, plan: Plan, encoder: Encoder, threads: int) -> None:
+    ``threads``: number of slabs encoded in parallel. ``resumable``: whether a later run can use
+    the vectors of an unfinished shard.
+    """
+
+    def __init__(
+        self, folder: Path, plan: Plan, encoder: Encoder, threads: int, resumable: bool
+    ) -> None:
         if encoder.fingerprint != plan.encoder:
             raise VocabtoolError("the model changed during the run: start over with --force")
         self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
-        self._pace = Pace()
+        self._pace, self._resumable = Pace(), resumable
         self._unfinished = UnfinishedVectors(folder, plan.fingerprint, plan.dim)
         self._on_rows: Callable[[int], None] = lambda rows: None
 
@@ -586,7 +593,7 @@ class ShardMaker:
                 with self._pace.timed(count):
                     batches = self._encoder.encode_batches(texts[row : row + count], size)
                 seconds = (time.monotonic() - began) * self._plan.shard_rows / count
-                if slab.start is not None and seconds > KEPT_SECONDS:
+                if self._resumable and slab.start is not None and seconds > KEPT_SECONDS:
                     self._unfinished.add(slab.shard, slab.start + row, texts[row:], batches)
             count = sum(map(len, batches))
             row += count

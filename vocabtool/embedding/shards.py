@@ -28,6 +28,7 @@ from typing import IO, Any, Final
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as of
 from numpy.typing import NDArray
 from pyarrow import parquet
@@ -69,6 +70,7 @@ MANIFEST: Final = "_manifest.json"
 WEIGHTS: Final = "_weights.json"
 KIND: Final = "manifest of embed"
 NUMBERS: Final = (of.is_integer, of.is_floating, of.is_decimal)
+BOOLEANS: Final = pa.array(["true", "false", None])
 
 
 def shard_schema(plan: Plan, kept: pa.Schema, *, words: bool) -> pa.Schema:
@@ -103,11 +105,13 @@ def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list
 
     The others become null; their rows are returned, too.
     """
-    try:
-        return texts if of.is_string(kind) else texts.cast(kind), []
-    except pa.ArrowInvalid:
-        if len(texts) == 1:
-            return pa.nulls(1, kind), [0]
+    # Arrow would take the number 1 for true.
+    is_exact = not of.is_boolean(kind) or pc.all(pc.is_in(texts, value_set=BOOLEANS)).as_py()
+    with suppress(pa.ArrowInvalid):
+        if is_exact:
+            return texts if of.is_string(kind) else texts.cast(kind), []
+    if len(texts) == 1:
+        return pa.nulls(1, kind), [0]
     middle = len(texts) // 2
     (left, wrong), (right, more) = (
         cast_texts(half, kind) for half in (texts[:middle], texts[middle:])

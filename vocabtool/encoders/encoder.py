@@ -60,8 +60,8 @@ Texts: TypeAlias = "pa.StringArray | Sequence[str | bytes]"
 Vectors: TypeAlias = NDArray[np.float32]
 
 DEFAULT_BATCH: Final = 64  # texts at a time; where they are padded, sorted by length first
-FIRST_ROWS: Final = 32  # texts that are encoded together before the speed of the encoder is known
-MOST_SECONDS: Final = 10.0  # that the encoder is given texts for at a time
+FIRST_ROWS: Final = 4  # texts that are encoded together before the speed of the encoder is known
+MOST_SECONDS: Final = 8.0  # that the encoder is given texts for at a time
 PROBE: Final = "How long is a vector?"  # the text whose vector shows it
 WEIGHTS_FORMAT: Final = "vocabtool fitted weights 2"
 TINY: Final = 1e-12  # a shorter vector is not scaled to length 1
@@ -381,10 +381,13 @@ class Encoder(ABC):
 
 
 class Pace:
-    """How many texts an encoder is given at a time: as many as it encodes in some seconds."""
+    """How many texts an encoder is given at a time: as many as it encodes in some seconds.
 
-    def __init__(self) -> None:
-        self._rows = FIRST_ROWS
+    ``seconds``: that the last of them took.
+    """
+
+    def __init__(self, rows: int | None = None) -> None:
+        self._rows, self.seconds = rows or FIRST_ROWS, 0.0
 
     def spans(self, rows: int, step: int = 1) -> Iterator[tuple[int, int]]:
         """Yield the first row and the end of each part of so many rows.
@@ -402,11 +405,11 @@ class Pace:
         """Learn from the time that the encoder needs for so many rows in the ``with`` block."""
         began = time.monotonic()
         yield
-        seconds = time.monotonic() - began
-        if seconds > MOST_SECONDS:
+        self.seconds = time.monotonic() - began
+        if self.seconds > MOST_SECONDS:
             self._rows = max(rows // 2, 1)
-        elif rows >= self._rows and seconds < MOST_SECONDS / 4:
-            self._rows = 2 * rows
+        elif rows >= self._rows and self.seconds < MOST_SECONDS / 2:
+            self._rows = rows * (8 if self.seconds < MOST_SECONDS / 16 else 2)
 
 
 def decode_texts(texts: Texts) -> list[str]:

@@ -247,7 +247,7 @@ class StaticEncoder(Encoder):
         return encoder
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StaticEncoder, (self.vectors, self.options)
+        return StaticEncoder, (self.vectors, self.options), {"_notes": self._notes}
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
         judged = self.words.tokenizer.look_up(texts)

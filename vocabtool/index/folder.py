@@ -195,6 +195,8 @@ class Load:
     - ``alone``: whether every row of the index is from this load.
     - ``synced``: whether the load was a sync, and later no document was deleted by id.
     - ``began``: the time at which the load began, in ISO format.
+    - ``content``: hash of the settings, and of the first ``begun`` files; documents of later files
+      are not committed yet.
     """
 
     plan: str
@@ -203,6 +205,8 @@ class Load:
     alone: bool
     synced: bool
     began: str
+    content: str = ""
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -464,20 +468,19 @@ def build_folder(path: Path, build: str) -> Path:
     """Return the folder in which to build an index that will replace the one in ``path``.
 
     The same name of a ``build`` gives the same folder, so that an interrupted build is resumed.
-    Removes the folders of other builds. Raises :class:`FolderInUse` if one of them is still
-    running.
+    Removes the folders of other builds: see :func:`remove_builds`.
     """
     own = path / f".new-{sha256(build.encode()).hexdigest()[:16]}"
-    for folder in path.iterdir():
-        if BUILD.fullmatch(folder.name) and folder != own:
-            remove_build(folder)
+    remove_builds(path, but=own)
     return own
 
 
-def remove_build(build: Path) -> None:
-    if build.is_dir():
-        with lock_folder(build):
-            shutil.rmtree(build)
+def remove_builds(path: Path, but: Path | None = None) -> None:
+    """Remove unfinished indexes. Raises :class:`FolderInUse` if a process still builds one."""
+    for folder in path.iterdir():
+        if BUILD.fullmatch(folder.name) and folder != but:
+            with lock_folder(folder):
+                shutil.rmtree(folder)
 
 
 def put_in_place(build: Path) -> Path:

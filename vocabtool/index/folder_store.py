@@ -127,6 +127,7 @@ class FolderStore:
             try:
                 with lock_folder(path):
                     refuse_others(path)
+                    folder.remove_builds(path)
                     manifest = Manifest(
                         index=uuid.uuid4().hex,
                         configuration=configuration,
@@ -209,7 +210,7 @@ class FolderStore:
             store = cls(begun, model, options)
             store.snapshot.model.check_given()
             return store
-        folder.remove_build(begun)
+        folder.remove_builds(path)
         return None
 
     def replacement(self) -> Load | None:

@@ -540,16 +540,16 @@ class Index:
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
-        After an interruption, the same call resumes after the last commit. After a complete load,
-        it does nothing.
+        After an interruption, the same call resumes after the last commit, unless files that it
+        had read have another content. After a complete load, it does nothing.
 
         - ``sources``, ``options``: as in :func:`vocabtool.documents.batches`; the fields of
           ``options`` may also be keyword arguments.
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
         - ``commit_rows``, ``commit_seconds``: there is a commit after so many documents, or so long
-          after the last one, whichever comes first. The encoder is given texts for about ten
-          seconds at a time, so a killed process has lost little more.
+          after the last one, whichever comes first. The encoder is given texts for some seconds
+          at a time, so a killed process has lost little more.
         - ``vectors``: the documents' vectors: a file (.npy, or Parquet, perhaps with ids) or an
           array, shape (n, dim). Vectors without ids must be in the order of
           the documents. If the index has a model, it must make the same vectors; up to 8

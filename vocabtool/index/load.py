@@ -11,6 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -46,7 +47,7 @@ from vocabtool.documents.reading import (
 from vocabtool.documents.tables import as_strings
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import ID, RUN, TEXT, VECTOR, Shards, vectors_of
-from vocabtool.encoders.encoder import naming_documents, same_for_documents
+from vocabtool.encoders.encoder import Pace, hash_files, naming_documents, same_for_documents
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
@@ -62,7 +63,7 @@ from vocabtool.index.measures import CANDIDATES, Canaries, compare_canaries, spr
 from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot
 from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import Writer, check_choice
-from vocabtool.system.messages import Progress, documents_done
+from vocabtool.system.messages import Progress, Speed, documents_done
 from vocabtool.system.parallel import closed_after
 from vocabtool.system.ranking import Rows, are_among
 from vocabtool.tokenization.text_arrays import not_utf8
@@ -70,15 +71,18 @@ from vocabtool.tokenization.token_limit import CountTokens, cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
+COMPARED_ROWS: Final = 32  # at a time; most of them are not encoded
 AS_SHIPPED: Final = ReadOptions(path_first=True)
 WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to read"
 MAX_REMOVED: Final = 1 / 3  # share of the documents of the FILEs; more need ``force``
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
+HASHED_BYTES: Final = 64 << 20  # of a larger file, the time is compared and not the content
 HALF_DONE: Final = (
     "an earlier load was interrupted: finish it with the same command (the same unchanged FILEs, "
     "--field, --id-field, --input-format, --keep and --split), or read all FILEs "
     "again with `vocabtool update` without FILE"
 )
+CHANGED: Final = "{0} changed since the interrupted load began: restore it, or read all FILEs again"
 
 AS_EMBEDDED: Final = (
     "Use the model and the options of embed (also --prompt-document, --prompt-query and --dim), or "
@@ -224,8 +228,13 @@ class Loader:
                 there = "the vectors in a folder of embed" if part.shards else "--vector-field"
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
-        self._plan = _plan_of(self._parts, self._facts, request.vectors)
+        self._plan, self._content = _plan_of(self._parts, self._facts, request.vectors)
+        self._places = {fact.name: place for place, fact in enumerate(self._facts, 1)}
+        self._begun = 0  # FILEs with committed documents, or before these
+        self._reached = 0  # the same for documents that are not committed yet
         self._compares = request.on_existing == "update"
+        if self._compares:
+            writer.pace = Pace(COMPARED_ROWS)
         self._seen = [NO_ROWS]  # rows of documents that were read
         self._ids: SeenIds | None = None  # of the FILEs read so far, if there are several
         self._log = ReadLog()
@@ -246,7 +255,7 @@ class Loader:
         """
         self._before.model.check_given()
         last, request, writer = self._writer.manifest.load, self._request, self._writer
-        if last is not None and last.plan == self._plan:
+        if last is not None and (last.plan == self._plan or self._continues(last)):
             if last.finished and (last.synced or not request.sync):
                 return LoadReport(
                     read=last.documents, resumed=last.documents, unchanged=last.documents
@@ -255,8 +264,16 @@ class Loader:
             self._counts["read"] = self._committed = self._log.documents = self._start
             if not last.finished:
                 self._began = last.began
+                self._content, self._begun = last.content, last.begun
         elif last is not None and not last.finished and request.sources is not None:
-            raise FolderNotEmpty(self._name, (HALF_DONE,))
+            since = datetime.fromisoformat(last.began).timestamp() + 1  # it has no fraction
+            stats = {fact.name: Path(fact.name).stat() for fact in self._facts[: last.begun]}
+            changed = [
+                CHANGED.format(name)
+                for name, stat in stats.items()
+                if max(stat.st_mtime, stat.st_ctime) > since
+            ]
+            raise FolderNotEmpty(self._name, (*changed[:1], HALF_DONE))
         writer.transaction.register_sources(self._sources)
         for part in self._parts:
             searched = part.options.searched_fields
@@ -300,13 +317,26 @@ class Loader:
             notes=tuple(notes),
         )
 
+    def _continues(self, last: Load) -> bool:
+        """Whether an unfinished load has the same settings, and its files the same content.
+
+        Only the files count that it has read.
+        """
+        if last.finished or self._plan is None:
+            return False
+        content = self._content
+        for fact in self._facts[: last.begun]:
+            content = _hash_file(content, fact)
+        return content == last.content
+
     def _load_part(self, part: Part) -> int:
         """Read, encode and add documents; return how many lengths of texts were estimated."""
         from vocabtool.streams.stream import Stream  # a search needs no streams
 
         encoder, counts, given = self._before.model.encoder, self._counts, self._request.vectors
         threads = self._request.threads or (1 if encoder is None else encoder.threads)
-        shards = None
+        encodes = given is None and part.shards is None and part.options.vector_field is None
+        shards, speed = None, Speed(counts["encoded"] if encodes else counts["read"] - self._start)
         if part.shards is not None:
             shards, threads = Shards.open(part.shards), 0  # there is little to do
         elif encoder is None and given is None and part.options.vector_field is None:
@@ -320,11 +350,11 @@ class Loader:
         read = Stream.from_generator(partial(self._read, part, shards))
         if given is not None:
             read = Stream.from_generator(partial(self._with_vectors, part, given, read))
-        elif shards is None and part.options.vector_field is None:
+        elif encodes:
             read = read.flat_map(self._in_pieces)
         prepared = read.map(partial(self._prepare, part))
-        estimated, began, before = 0, time.monotonic(), counts["read"]
-        done, size = before - self._start, sum(fact.size for fact in self._facts)
+        estimated, done = 0, counts["read"] - self._start
+        size = sum(fact.size for fact in self._facts)
         with closed_after(prepared.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, part)
@@ -335,11 +365,13 @@ class Loader:
                     self._writer.commit(self._load(finished=False), codes=False)
                     self._committed = counts["read"]
                 if self._progress is not None:
-                    new = counts["read"] - before
-                    step = documents_done(counts["read"], new, time.monotonic() - began)
                     share = self._log.share(size)
                     if shards is not None:
                         share = (counts["read"] - done) / len(shards)
+                    # An update encodes only some: what it leaves out takes no time.
+                    new = counts["encoded"] if encodes else counts["read"] - self._start
+                    others = counts["read"] - self._start > new
+                    step = documents_done(counts["read"], speed(new), new if others else None)
                     self._progress(step, share)
         return estimated
 
@@ -358,6 +390,8 @@ class Loader:
             are_new=self._alone,
         )
         writer.set_source(encoded.same, max(encoded.source, 0))
+        place = self._places.get(encoded.batch.source, len(self._places))
+        self._reached = max(self._reached, place)
         self._seen.append(encoded.existing)
         self._counts.update(encoded.counts)
         self._counts.update(
@@ -398,6 +432,10 @@ class Loader:
             return None
         # An update that was interrupted reads all documents again.
         is_counted = finished or self._request.options is not None
+        if is_counted and not finished:
+            for fact in self._facts[self._begun : self._reached]:
+                self._content = _hash_file(self._content, fact)
+            self._begun = max(self._begun, self._reached)
         return Load(
             plan=self._plan,
             documents=self._counts["read"] if is_counted else 0,
@@ -405,6 +443,8 @@ class Loader:
             alone=self._alone,
             synced=finished and self._request.sync,
             began=self._began,
+            content=self._content,
+            begun=self._begun,
         )
 
     def _read(self, part: Part, shards: Shards | None) -> Iterator[tuple[Batch, int]]:
@@ -572,19 +612,38 @@ class Loader:
         )
 
 
-def _plan_of(parts: Sequence[Part], facts: Sequence[Input], vectors: Given | None) -> str | None:
-    """Return a hash that identifies a load, or ``None`` if it reads a stream."""
+def _plan_of(
+    parts: Sequence[Part], facts: Sequence[Input], vectors: Given | None
+) -> tuple[str | None, str]:
+    """Return a hash that identifies a load, or ``None`` if it reads a stream.
+
+    The second hash is that of the settings alone, without the files.
+    """
     if any(part.is_stream for part in parts):
-        return None
-    plan: list[object] = [asdict(fact) for fact in facts]
-    plan += [asdict(replace(part.options, on_error="raise")) for part in parts]
+        return None, ""
+    plan: list[object] = [asdict(replace(part.options, on_error="raise")) for part in parts]
     if isinstance(vectors, str | os.PathLike):
         with reading(os.fspath(vectors)):
             stat = Path(vectors).stat()
         plan.append([os.fspath(vectors), stat.st_size, stat.st_mtime_ns])
     elif vectors is not None:
         plan.append(checksum_of(vectors))
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    whole, settings = (
+        hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+        for entries in ([*map(asdict, facts), *plan], plan)
+    )
+    return whole, settings
+
+
+def _hash_file(content: str, file: Input) -> str:
+    """Continue a hash with a file: its content, or its time if it is large or has changed."""
+    start = os.fsencode(f"{content} {file.name}")
+    with suppress(VocabtoolError):
+        if file.size <= HASHED_BYTES:
+            digest = hash_files(start, [Path(file.name)])
+            if facts_of([file.name]) == (file,):  # else documents were read from other content
+                return digest
+    return hash_files(start + b" %d" % file.changed, [])
 
 
 def _facts(parts: Sequence[Part]) -> tuple[Input, ...]:

@@ -95,8 +95,8 @@ class Writer:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last commit was ``commit_seconds`` ago, or longer."""
-        seconds = time.monotonic() - self._committed
+        """Whether the last commit will be ``commit_seconds`` ago when more texts are encoded."""
+        seconds = time.monotonic() - self._committed + self.pace.seconds
         return self._commit_seconds is not None and seconds >= self._commit_seconds
 
     def add(

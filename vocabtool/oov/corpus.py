@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from vocabtool.oov import suggest as suggestions
 from vocabtool.oov.counter import BUDGET, OovCounter
 from vocabtool.oov.report import OovReport
 from vocabtool.system.arguments import check_arguments
-from vocabtool.system.messages import Progress, documents_done
+from vocabtool.system.messages import Progress, Speed, documents_done
 from vocabtool.tokenization.token_limit import GIVEN, TokenLimit
 from vocabtool.tokenization.words import Words, words_of
 from vocabtool.vocabulary import Vocabulary
@@ -63,7 +62,7 @@ def oov(
     kept: list[pa.StringArray] = []
 
     def texts() -> Iterator[pa.StringArray]:
-        size, count, began = 0, 0, time.monotonic()
+        size, count, speed = 0, 0, Speed()
         for batch in batches(sources, options, log=log, size=COUNT_BYTES):
             if suggest is not None and size <= suggestions.MAX_TEXT:
                 kept.append(batch.texts)
@@ -71,8 +70,7 @@ def oov(
             yield batch.texts
             count += len(batch)
             if progress is not None:
-                step = documents_done(count, count, time.monotonic() - began)
-                step += f", {log.bytes / 1e6:,.0f} MB"
+                step = f"{documents_done(count, speed(count))}, {log.bytes / 1e6:,.0f} MB"
                 progress(step, min(log.bytes / whole, 1) if whole else 0)
 
     files = names_of(sources) or []

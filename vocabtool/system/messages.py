@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 import click
 
@@ -15,13 +18,32 @@ def tell(message: str) -> None:
     click.echo(f"vocabtool: {message}", file=sys.stderr)
 
 
-def documents_done(count: int, new: int, seconds: float) -> str:
-    """Return the name of a step: a number of documents, and how many a second.
+SPEED_SECONDS: Final = 10.0
 
-    ``new``: those of this run, which took so many seconds.
+
+class Speed:
+    """How much is done in a second: of the last ten seconds, or since the call before them."""
+
+    def __init__(self, done: float = 0) -> None:
+        self._past = deque([(time.monotonic(), done)])
+
+    def __call__(self, done: float) -> float:
+        """Return the speed. ``done``: how much is done now."""
+        now = time.monotonic()
+        self._past.append((now, done))
+        while now - self._past[1][0] >= SPEED_SECONDS:
+            self._past.popleft()
+        began, before = self._past[0]
+        return (done - before) / (now - began) if now > began else 0.0
+
+
+def documents_done(count: int, rate: float, encoded: int | None = None) -> str:
+    """Return the name of a step: a number of documents, and how many are done in a second.
+
+    ``encoded``: how many of them are encoded, if not all are.
     """
-    rate = new / seconds if seconds else 0.0
-    return f"{plural(count, 'document')}, {rate:,.{int(rate < 10)}f}/s"
+    what = "" if encoded is None else f", {encoded:,} encoded"
+    return f"{plural(count, 'document')}{what}, {rate:,.{int(rate < 10)}f}/s"
 
 
 def plural(count: int, one: str, more: str = "") -> str:

@@ -105,6 +105,7 @@ SHOWN_TERM: Final = 200  # characters of a longer term that are stored
 HALF: Final = (0, 7)  # the version of pgvector that brings half precision
 LOCK: Final = 0x766F6361  # the first of two numbers of our advisory locks; the other says which
 TABLES: Final = ("documents", "terms", "postings", "facts")
+NAME_OF_BUILD: Final = "build"  # the fact that says of what arguments a replacement is made
 FIELD_CODES: Final = {"words": "w", "surfaces": "s"}
 PGVECTOR: Final = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 
@@ -421,6 +422,7 @@ class Connections:
             if not run(connection, renamed, name, new).rowcount:  # the error rolls all back
                 what = "the replacement was removed by another process; the earlier index stays"
                 raise NotFound(f"{name}: {what}")
+            run(connection, f"DELETE FROM facts_{new:d} WHERE name = %s", NAME_OF_BUILD)
 
         with self.connected() as connection:
             self.lock(connection)

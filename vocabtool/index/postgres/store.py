@@ -27,7 +27,14 @@ from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.folder import MODEL_FILE, Configuration, Load, Manifest
 from vocabtool.index.generation import cutter_of
 from vocabtool.index.model import IndexModel, OpenedModel
-from vocabtool.index.postgres.database import SCHEMA, TABLES, Connections, one_commit, run
+from vocabtool.index.postgres.database import (
+    NAME_OF_BUILD,
+    SCHEMA,
+    TABLES,
+    Connections,
+    one_commit,
+    run,
+)
 from vocabtool.index.postgres.snapshot import PostgresSnapshot, canaries_of
 from vocabtool.index.postgres.transaction import PostgresTransaction
 from vocabtool.index.snapshot import VerifyReport
@@ -36,7 +43,6 @@ from vocabtool.system.own_files import CACHE, checksum, user_cache, whole_file
 
 MAX_NAME: Final = 200  # characters of the name of an index, without BUILD
 BUILD: Final = ".new"  # ends the name of an index that will replace another one
-NAME_OF_BUILD: Final = "build"  # the fact that says of what arguments it is made
 # The length of a text as stored in a posting: the function stored_length in keywords/cutter.py.
 BITS: Final = "(29 - position(B'1' IN (d.words - 24)::bit(32)))"  # dropped, from 40 words on
 STORED_LENGTH: Final = (
