@@ -118,6 +118,16 @@ def test_what_is_no_texts(words: Words) -> None:
         words.split(pa.array(["a", None]))
 
 
+def test_a_text_that_is_too_long(words: Words) -> None:
+    """The limit and its message are those of files."""
+    text = "a " * (4 << 20)
+    assert len(words.look_up(["b", text]).codes) == 1 + (4 << 20)
+    message = r"a text of 8,388,609 bytes \(allowed: 8,388,608; cut it into several documents\)"
+    for look_up in (words.look_up, words.split, lambda texts: OovCounter(words).count([texts])):
+        with pytest.raises(VocabtoolError, match=message):
+            look_up(["b", text + "a"])
+
+
 def test_a_list_of_words_and_a_rule(words: Words, listed: Path) -> None:
     """A list needs a rule; then it knows the same words as the model."""
     with pytest.raises(VocabtoolError, match=r"words\.\w+: .*--rule"):

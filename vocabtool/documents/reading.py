@@ -55,6 +55,7 @@ from vocabtool.documents.files import (
 )
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
 from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.system.messages import MAX_DOCUMENT_BYTES, text_too_long
 from vocabtool.vocabulary import decode, encode
 
 __all__ = [
@@ -82,7 +83,6 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),
     "docx": partial(pieces.read_pieces, mark=headings.docx),
 }
-MAX_DOCUMENT_BYTES: Final = 8 << 20  # of a text; to cut it into words takes 50 times its bytes
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 
 
@@ -245,8 +245,7 @@ def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:
         return batch
     lengths = pc.binary_length(batch.texts).to_numpy()
     for row in np.flatnonzero(lengths > most).tolist():
-        what = f"a text of {lengths[row]:,} bytes (allowed: {most:,}"
-        request.refuse(int(batch.numbers[row]), f"{what}; cut it into several documents)")
+        request.refuse(int(batch.numbers[row]), text_too_long(lengths[row], most))
     return batch.only(lengths <= most)
 
 

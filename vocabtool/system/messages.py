@@ -1,4 +1,4 @@
-"""Progress messages on standard error, counts with a singular or plural noun, and shares."""
+"""Progress messages on standard error, counts with a noun, shares, and the limit of a text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+MAX_DOCUMENT_BYTES: Final = 8 << 20  # of a text; to cut it into words takes 50 times its bytes
 Progress = Callable[[str, float], None]
 """Is called with the name of a step, and its completed share: 0 to 1; 0 if unknown."""
 
@@ -44,6 +45,10 @@ def documents_done(count: int, rate: float, encoded: int | None = None) -> str:
     """
     what = "" if encoded is None else f", {encoded:,} encoded"
     return f"{plural(count, 'document')}{what}, {rate:,.{int(rate < 10)}f}/s"
+
+
+def text_too_long(length: int, most: int) -> str:
+    return f"a text of {length:,} bytes (allowed: {most:,}; cut it into several documents)"
 
 
 def plural(count: int, one: str, more: str = "") -> str:

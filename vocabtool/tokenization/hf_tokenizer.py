@@ -26,20 +26,21 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
-from vocabtool.formats.tokenizer_folder import LOWER
+from vocabtool.formats.tokenizer_folder import GPT2, LLAMA3, LOWER, QWEN2, byte_level, split
 from vocabtool.system.messages import plural
-from vocabtool.tokenization.lookup import SpelledWord, WordLookup, look_up_spelled
+from vocabtool.tokenization.lookup import SpelledWord, WordLookup, join_lookups, look_up_spelled
 from vocabtool.tokenization.text_arrays import (
     Integers,
     TokenCodes,
     Tokens,
     as_bytes,
-    chunks,
     cut_before,
+    slices,
     starts_of,
     text_bounds,
     text_data,
@@ -48,12 +49,13 @@ from vocabtool.vocabulary import ALPHABET, Vocabulary, printable
 
 Json = dict[str, Any]
 Added = tuple[str, int]  # an added token in a text, such as ``[CLS]``, and its id
-Chunking = Literal["behind", "before"]
+Chunking = Literal["behind", "before", "instead"]
 """How to split texts into chunks.
 
 ``behind``: behind each ASCII blank, for tokenizers whose first step removes all white space.
 ``before``: before a single blank between printable ASCII characters, for tokenizers that join
 a blank to the next word.
+``instead``: as ``before``, without the blank, for tokenizers that put a blank before each text.
 """
 
 META: Final = "▁"
@@ -62,18 +64,21 @@ METASPACE: Final = "Metaspace"
 BEFORE: Final = ("normalizer", "pre_tokenizer")
 SHOWN: Final = 40  # characters of a pattern
 
-FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
+FINGERVISIBLE: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
 ENTRIES: Final = ("vocab", "merges")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
 MAX_GROWTH: Final = 64  # replacements may make a text at most this many times as long
 MAX_STEPS: Final = 1_000  # normalizers and pre-tokenizers; known files have fewer than 20
 MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
+SLICE_BYTES: Final = 1 << 18  # of texts that are split at once: a byte then takes 200 to 1,000
+MAX_CHUNK: Final = 1 << 21  # bytes that cannot be cut; a section has at most 524,288 characters
 PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
-DOUBTFUL_BLANKS: Final = b"\0\v\f"  # white space for only some tokenizers
+BLANKS: Final = b" \t\n\r"  # white space for all tokenizers; \v and \f are for only some
 SPACE: Final = ord(" ")
-FIRST, LAST = ord("!"), ord("~")  # printable ASCII characters
+VISIBLE: Final = bytes(range(ord("!"), ord("~") + 1))  # ASCII
+MARKS: Final = re.sub(rb"[_0-9A-Za-z]", b"", VISIBLE)  # ``_`` may be a part of a word
 
 
 class Pieces(NamedTuple):
@@ -87,6 +92,50 @@ class Pieces(NamedTuple):
     ids: Integers
     offsets: Integers
     spans: list[tuple[int, int]]
+
+
+class Cuts(NamedTuple):
+    """The places where texts can be cut into chunks without changing their words.
+
+    - ``chunking``: ``None`` if texts cannot be cut.
+    - ``marks``: With ``behind``, texts are also cut between two of these ASCII characters.
+    - ``ends``: The ASCII characters that may stand before a single blank, and those behind it.
+    """
+
+    chunking: Chunking | None
+    marks: bytes = b""
+    ends: tuple[bytes, bytes] = (VISIBLE, VISIBLE)
+
+    def chunks(self, texts: pa.StringArray) -> Tokens:
+        """Return the chunks of each text."""
+        if self.chunking is None:
+            return Tokens.whole(texts)
+        data = text_data(texts)
+        bounds = text_bounds(texts) - text_bounds(texts)[0]
+        begins = np.zeros(len(data) + 1, np.bool_)
+        if self.chunking == "behind":
+            begins[1:] = _are_in(BLANKS, data)
+            if self.marks:
+                is_mark = _are_in(self.marks, data)
+                begins[1:-1] |= is_mark[:-1] & is_mark[1:]
+        elif len(data) > 2:
+            before, behind = (_are_in(end, data) for end in self.ends)
+            begins[1:-2] = (data[1:-1] == SPACE) & before[:-2] & behind[2:]
+            begins[np.maximum(bounds - 1, 0)] = begins[bounds] = False  # its neighbour is elsewhere
+        if self.chunking != "instead":
+            begins[bounds] = True
+            return Tokens(*cut_before(texts, np.flatnonzero(begins)))
+        is_blank = begins.copy()
+        begins[1:] |= is_blank[:-1]
+        begins[bounds] = True
+        cuts = np.flatnonzero(begins)
+        return Tokens(*cut_before(texts, cuts)).filter(~is_blank[cuts[:-1]])
+
+
+def _are_in(characters: bytes, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(characters)] = True
+    return table[data]
 
 
 class HFWordTokenizer:
@@ -106,7 +155,7 @@ class HFWordTokenizer:
 
         _check_parts(document)
         data = json.dumps(without_own_keys(document))
-        facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
+        facts = {key: document.get(key) for key in FINGERVISIBLE if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
         self.fingerprint = digest.hexdigest()
@@ -152,18 +201,27 @@ class HFWordTokenizer:
         )
         self._byte_level = is_byte_level(document)
         self._lower = document.get(LOWER) is True
-        self._chunking = find_chunking(document)
-        if self._chunking is not None:  # added tokens must not contain white space, even normalised
-            tokens = [*self._added]
-            with library_errors("the tokenizers library fails on a text"):
-                if full.normalizer is not None:
-                    tokens += map(full.normalizer.normalize_str, self._added)
-            if any(c.isspace() for token in tokens for c in token):
-                self._chunking = None
+        with library_errors("the tokenizers library fails on a text"):
+            self._cuts = find_cuts(document, full, [*self._added])
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        chunks = TokenCodes.encode(Tokens(*self.chunks_of(texts)))
-        return self._look_up(chunks.distinct).of_texts(chunks.codes, chunks.offsets)
+        """Return the words of each text.
+
+        Raises :class:`VocabtoolError` for a text in which more than ``MAX_CHUNK`` bytes cannot be
+        cut into chunks.
+        """
+        chunks = TokenCodes.encode(Tokens(*self._cuts.chunks(texts)))
+        longest = int(np.diff(text_bounds(chunks.distinct)).max(initial=0))
+        if longest > MAX_CHUNK:
+            raise VocabtoolError(
+                f"a text has {longest:,} bytes in a row that this tokenizer can only split at once "
+                f"(allowed: {MAX_CHUNK:,}); cut the text into several documents, or leave it out"
+            )
+        first, *others = slices(chunks.distinct, SLICE_BYTES)
+        lookup = self._look_up(first)
+        if others:
+            lookup = join_lookups(chain([lookup], map(self._look_up, others)))
+        return lookup.of_texts(chunks.codes, chunks.offsets)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         if self._whole_words:
@@ -184,21 +242,8 @@ class HFWordTokenizer:
 
         If cutting might change the words of these texts, each text is one chunk.
         """
-        data = text_data(texts)
-        if self._chunking == "behind":
-            doubtful = any(bool((data == byte).any()) for byte in DOUBTFUL_BLANKS)
-            if not doubtful:
-                return chunks(texts)
-        if self._chunking != "before":
-            return texts, np.arange(len(texts) + 1)
-        printed = (data >= FIRST) & (data <= LAST)
-        begins = np.zeros(len(data) + 1, np.bool_)
-        if len(data) > 2:
-            begins[1:-2] = (data[1:-1] == SPACE) & printed[:-2] & printed[2:]
-        bounds = text_bounds(texts) - text_bounds(texts)[0]
-        begins[np.maximum(bounds[1:] - 1, 0)] = False  # the next byte belongs to another text
-        begins[bounds] = True
-        return cut_before(texts, np.flatnonzero(begins))
+        chunking = None if self._cuts.chunking == "instead" else self._cuts.chunking
+        return Cuts(chunking).chunks(texts)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
         """Return a copy as a ``tokenizers.Tokenizer``, with ``words`` as additional added tokens.
@@ -234,14 +279,10 @@ class HFWordTokenizer:
             tokens[at] = (content, self._added[content])
         offsets = _offsets(encoded.word_ids, len(read))
         distinct = dict.fromkeys(tokens)
-        plain = [token for token in distinct if isinstance(token, str)]
-        added = [token for token in distinct if not isinstance(token, str)]
-        places = {token: at for at, token in enumerate(chain[str | Added](plain, added))}
+        places = {token: at for at, token in enumerate(distinct)}
         codes = np.fromiter(map(places.__getitem__, tokens), np.int32, len(tokens))
-        words = self._words(plain)
-        for content, number in added:
-            token = content.encode()
-            words.append([SpelledWord(token, ((token, number),), known=True)])
+        plain = iter(self._words([token for token in distinct if isinstance(token, str)]))
+        words = [next(plain) if isinstance(token, str) else [_whole(token)] for token in distinct]
         flat = chain.from_iterable(words)
         bounds = starts_of([*map(len, words)])
         lookup = look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
@@ -349,6 +390,11 @@ def _speller(document: Json, tokenizer: Any) -> Json:
     return {**{key: document.get(key) for key in BEFORE}, "added_tokens": added, "model": model}
 
 
+def _whole(added: Added) -> SpelledWord:
+    token = added[0].encode()
+    return SpelledWord(token, ((token, added[1]),), known=True)
+
+
 def _offsets(numbers: list[int], count: int) -> Integers:
     return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
 
@@ -410,8 +456,18 @@ def _check_parts(document: Json) -> None:
 
 # Normalizers that treat each character alone or with its combining marks, never across a blank.
 LOCAL_NORMALIZERS: Final = frozenset(
-    ("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents")
+    ("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Precompiled", "StripAccents")
 )
+# SentencePiece's way to write the blank before each word.
+SENTENCEPIECE: Final[list[Json]] = [
+    {"type": "Prepend", "prepend": META},
+    {"type": "Replace", "pattern": {"String": " "}, "content": META},
+]
+REACHING: Final = ("normalized", "lstrip", "rstrip")  # flags of added tokens
+AFFIXES: Final = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")  # of BPE
+# Regular expressions with which a blank begins a word, and never ends or joins words.
+BLANK_FIRST: Final = [*map(split, (GPT2, LLAMA3, QWEN2))]
+*_, WRITE_BYTES = byte_level((LLAMA3,))
 # Pre-tokenizers that remove white space, and those that only split further.
 BLANK_SPLITTERS: Final = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))
 CUT_FURTHER: Final = BLANK_SPLITTERS | {"Punctuation", "Digits", "ByteLevel", "Split"}
@@ -454,16 +510,41 @@ def blank_mark(document: Json) -> str | None:
     return None
 
 
-def find_chunking(document: Json) -> Chunking | None:
-    """Return where texts can be cut without changing their words; ``None`` if nowhere.
+def find_cuts(document: Json, tokenizer: Any, added: list[str]) -> Cuts:
+    """Return where texts can be cut without changing their words.
 
-    - ``behind``: After each blank.
-    - ``before``: Before each blank, for tokenizers that join a blank to the next word.
+    ``added``: The added tokens.
     """
-    normalizers = hf_tokenizer.parts(document.get("normalizer"))
-    if not all(step.get("type") in LOCAL_NORMALIZERS for step in normalizers):
-        return None
+    normalizer = tokenizer.normalizer
+    tokens = [*added]  # as they are, and normalised
+    if normalizer is not None:
+        tokens += map(normalizer.normalize_str, added)
+    if any(character.isspace() for token in tokens for character in token):
+        return Cuts(None)
+    if _is_marked_bpe(document, tokenizer):
+        ends = ({token[-1:].encode() for token in tokens}, {token[:1].encode() for token in tokens})
+        before, behind = (bytes(c for c in VISIBLE if bytes([c]) not in end) for end in ends)
+        return Cuts("instead", ends=(before, behind))
+    normalizers = [step.get("type") for step in hf_tokenizer.parts(document.get("normalizer"))]
+    if not LOCAL_NORMALIZERS.issuperset(normalizers):
+        return Cuts(None)
     first, *others = list(hf_tokenizer.parts(document.get("pre_tokenizer"))) or [{}]
+    chunking = _blanks_to_cut_at(first, others, document.get("added_tokens") or [])
+    if "Precompiled" in normalizers:  # a table may change a blank with the character behind it
+        shown = VISIBLE.decode()
+        changed = [normalizer.normalize_str(character) for character in shown]
+        blank_stays = normalizer.normalize_str(" ") == " "
+        stays = blank_stays and all(text and text in shown for text in changed)
+        return Cuts("before" if chunking and stays else None)
+    pairs = chain.from_iterable(map(pairwise, (token.encode() for token in tokens)))
+    alone = first.get("type") == "BertPreTokenizer" and not document.get(LOWER)
+    if alone and not any(left in MARKS and right in MARKS for left, right in pairs):
+        return Cuts(chunking, MARKS)
+    return Cuts(chunking)
+
+
+def _blanks_to_cut_at(first: Json, others: list[Json], added: list[Json]) -> Chunking | None:
+    """Return where texts can be cut: at blanks, because of the first pre-tokenizer."""
     if first.get("type") in BLANK_SPLITTERS:
         alone = all(
             _scheme(step) == "always"
@@ -472,13 +553,29 @@ def find_chunking(document: Json) -> Chunking | None:
             for step in others
         )
         return "behind" if alone else None
-    cuts = {BYTE_LEVEL: first.get("use_regex", True), METASPACE: first.get("split", True)}
-    reaches_behind = any(
-        token.get("rstrip") is True for token in document.get("added_tokens") or []
-    )
-    if others or reaches_behind or cuts.get(str(first.get("type"))) is not True:
+    if any(token.get("rstrip") is True for token in added):  # reaches behind a cut
         return None
-    return "before"
+    if others == [WRITE_BYTES] and first in BLANK_FIRST:
+        return "before"
+    cuts = {BYTE_LEVEL: first.get("use_regex", True), METASPACE: first.get("split", True)}
+    return "before" if not others and cuts.get(str(first.get("type"))) is True else None
+
+
+def _is_marked_bpe(document: Json, tokenizer: Any) -> bool:
+    """Whether this is SentencePiece's BPE, and no piece continues behind the beginning of a word.
+
+    Then the pieces of each word are the same, whatever is around it.
+    """
+    model = document["model"]
+    added = document.get("added_tokens") or []
+    plain = not any(token.get(flag) for token in added for flag in REACHING)
+    marked = list(hf_tokenizer.parts(document.get("normalizer"))) == SENTENCEPIECE
+    is_bpe = type(tokenizer.model).__name__ == "BPE" and not any(map(model.get, AFFIXES))
+    if document.get("pre_tokenizer") is not None or not (plain and marked and is_bpe):
+        return False
+    entries = tokenizer.get_vocab()
+    needed = {META, tokenizer.model.unk_token}
+    return needed <= entries.keys() and not any(META in entry.lstrip(META) for entry in entries)
 
 
 def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:

@@ -9,7 +9,7 @@ its steps, and indexes store fingerprints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import ClassVar, NamedTuple
 
@@ -215,6 +215,15 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
     offsets = np.searchsorted(cuts, bounds - bounds[0])
     places = pa.py_buffer((cuts + bounds[0]).astype(np.int32))
     return pa.StringArray.from_buffers(len(cuts) - 1, places, texts.buffers()[2]), offsets
+
+
+def slices(texts: pa.StringArray, size: int) -> Iterator[pa.StringArray]:
+    """Yield consecutive slices of about ``size`` bytes, at least one. No text is cut."""
+    bounds = text_bounds(texts)
+    numbers = (bounds[:-1] - bounds[:1]) // size
+    starts = np.flatnonzero(np.diff(numbers)) + 1
+    for start, end in pairwise((0, *starts.tolist(), len(texts))):
+        yield texts.slice(start, end - start)
 
 
 class Step:

@@ -18,6 +18,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.formats import encoder_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.messages import MAX_DOCUMENT_BYTES, text_too_long
 from vocabtool.tokenization.lookup import RuleTokenizer, Tokenizer, WordLookup
 from vocabtool.tokenization.rule import (
     TOKENIZER,
@@ -27,7 +28,7 @@ from vocabtool.tokenization.rule import (
     parse_rule,
     tokenizer_file,
 )
-from vocabtool.tokenization.text_arrays import as_bytes, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, text_bounds, texts_array
 from vocabtool.vocabulary import STILL_A_VECTOR, Kind, Vocabulary, decode, encode
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
@@ -120,8 +121,17 @@ class Words:
         return replace(words, notes=(*words.notes, *notes))
 
     def look_up(self, texts: pa.Array | Iterable[str | bytes]) -> WordLookup:
-        """Return all words of many texts as arrays, with their ids and whether they are known."""
-        return self.tokenizer.look_up(texts_array(texts))
+        """Return all words of many texts as arrays, with their ids and whether they are known.
+
+        Raises :class:`VocabtoolError` for a text of more than ``MAX_DOCUMENT_BYTES``, as the
+        readers of files do.
+        """
+        array = texts_array(texts)
+        if array.nbytes > MAX_DOCUMENT_BYTES:
+            longest = int(np.diff(text_bounds(array)).max(initial=0))
+            if longest > MAX_DOCUMENT_BYTES:
+                raise VocabtoolError(text_too_long(longest, MAX_DOCUMENT_BYTES))
+        return self.tokenizer.look_up(array)
 
     def split(self, texts: pa.Array | Iterable[str | bytes]) -> pa.ListArray:
         """Return the words of each text as an Arrow list of structs.
