@@ -76,5 +76,6 @@ def test_words_that_matter() -> None:
     assert ["====="] not in rows
     assert "punctuation or symbol              1        9" in shown
     assert "SKU-12" in report.verdict.where
+    assert "; the words are in up to 1 of 2 documents" in report.verdict.how_much
     assert shown.index("SKU-12") < shown.index("fingerprint")
     assert "=====" in text_of(report)

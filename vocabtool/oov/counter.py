@@ -19,12 +19,7 @@ import unicodedataplus
 from numpy.typing import NDArray
 
 from vocabtool.oov.kinds import coverage, split_table, unknown_table
-from vocabtool.oov.report import (
-    CutOff,
-    Header,
-    LanguageCount,
-    OovReport,
-)
+from vocabtool.oov.report import CutOff, Header, LanguageCount, OovReport
 from vocabtool.streams.stream import Stream
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural

@@ -415,7 +415,9 @@ def _verdict(report: OovReport) -> Verdict:
     documents = f"{report.documents_unknown:,} of {report.documents:,} documents."
     how_much = f"The model does not know {unknown:,} of {words:,} words ({percent(missing)})"
     if punctuation:  # a document may hold nothing else unknown
-        how_much += f", {punctuation:,} unknown symbols left out; they are in up to {documents}"
+        how_much += (
+            f", {punctuation:,} unknown symbols left out; the words are in up to {documents}"
+        )
     else:
         how_much += f"; they are in {documents}"
     kinds = _examples(report, report.kinds)
@@ -478,7 +480,8 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
     elif report.cut_rate >= CUT_OFF:
         step = "shorter texts"
         why = f"the model does not read {percent(report.cut_rate)} of the pieces"
-        advice = f"cut the texts to size (`--split tokens` of `vocabtool index`), because {why}"
+        how = "`vocabtool index` does it for files, and with `--split tokens` for rows"
+        advice = f"cut the texts to size ({how}), because {why}"
     elif saved >= SAVED:
         step = "words to add"
         advice = f"add words to the tokenizer (`--suggest {ADDED}`) and train the model further"

@@ -22,16 +22,7 @@ from vocabtool.reports.report import (
     render_fragment,
 )
 from vocabtool.system.messages import plural
-from vocabtool.vocabulary import (
-    USED,
-    Place,
-    Vocabulary,
-    decode,
-    encode,
-    is_utf8,
-    printable,
-    short,
-)
+from vocabtool.vocabulary import USED, Place, Vocabulary, decode, encode, is_utf8, printable, short
 
 if TYPE_CHECKING:
     from vocabtool.tokenization.words import Word, Words
