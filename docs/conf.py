@@ -226,11 +226,15 @@ def skip_generated(
 
 # What people search for, and the page that the site's search shows first.
 FIRST_PAGES = {
+    "bm25": "explanation/fusion",
+    "custom encoder": "how-to/own-vectors",
+    "export onnx": "how-to/choose-an-encoder",
     "extract vocabulary": "how-to/extract",
     "filter": "how-to/filter-a-search",
     "gpu": "how-to/choose-an-encoder",
     "hybrid search": "tutorials/search",
     "langchain": "how-to/langchain",
+    "mcp": "how-to/connect-an-agent",
     "onnx": "how-to/choose-an-encoder",
     "out-of-vocabulary": "tutorials/unknown-words",
     "postgresql": "how-to/postgresql",

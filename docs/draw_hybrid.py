@@ -14,7 +14,7 @@ from typing import Final
 
 from vocabtool.cli.demo import KINDS, NAMES, PLACES, QUESTIONS
 
-WIDTH, HEIGHT, LEFT, BAR = 580, 316, 126, 390
+WIDTH, HEIGHT, LEFT, BAR = 600, 316, 126, 390
 TITLE: Final = f"Of {QUESTIONS} questions, the right document is in the first {PLACES} hits for:"
 STYLE: Final = """
 text { font: 17px system-ui, sans-serif; fill: #1f2328 }

@@ -90,6 +90,10 @@ def test_obvious_words_find_their_page(visit: Visits) -> None:
         "LangChain": "how-to/langchain",
         "resume": "how-to/embed-a-corpus",
         "filter": "how-to/filter-a-search",
+        "MCP": "how-to/connect-an-agent",
+        "custom encoder": "how-to/own-vectors",
+        "export ONNX": "how-to/choose-an-encoder",
+        "BM25": "explanation/fusion",
     }
     page = visit("site/search.html").page
     first = {}
