@@ -114,6 +114,8 @@ def test_size_of_a_body(small: Path, size: int, *, declared: bool) -> None:
         (b'{"query": "\xff"}', "not valid UTF-8 at byte 11"),
         (b'{"query": "\\ud800"}', "body.query"),
         (b'{"query": "a", "query": "b"}', "the key 'query' occurs twice"),
+        (b'{"query": "a", "quer\\u0079": "b"}', "the key 'query' occurs twice"),
+        (b'{"where": {"a": 1, "a": 1}}', "the key 'a' occurs twice"),
         (b'{"query": "a", "a": NaN}', "NaN is not allowed in JSON"),
         (b'{"query": "a", "k": 1%s}' % (b"0" * 10_000), "not valid JSON"),
         (b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),

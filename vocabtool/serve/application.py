@@ -6,6 +6,7 @@ files in ``page/`` are sent unchanged.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -58,6 +59,7 @@ NOT_WRITABLE: Final = (
     "folder"
 )
 BACKLOG: Final = 2048  # connections that wait to be accepted
+COLLECTION: Final = 50_000  # new objects between two collections of garbage; by default 700
 LOG: Final = logging.getLogger("vocabtool.serve.requests")
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 CLIENT_LEFT: Final = 499  # as nginx counts requests whose client leaves before the answer
@@ -102,8 +104,8 @@ def application(
     )
     app.state.has_keys = protection.keys is not None
     app.add_exception_handler(RequestValidationError, answers.of_error)
+    app.include_router(read_routes(catalog))  # first: most requests are searches
     app.include_router(write_routes(catalog))
-    app.include_router(read_routes(catalog))
     page = StaticFiles(directory=Path(__file__).with_name("page"))
 
     async def file(request: Request) -> Response:
@@ -382,6 +384,7 @@ def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None
         tell(f"serving http://{shown}:{port}{path}; stop with Ctrl-C")
         # uvicorn raises the signal again when it has stopped: then the process ends with 0.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        gc.set_threshold(COLLECTION)
         server = uvicorn.Server(config)
         server.run([listening])
         if not server.started:

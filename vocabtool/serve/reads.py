@@ -6,6 +6,7 @@ FastAPI uses the requests and answers here to check requests and to write the Op
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Coroutine
 from copy import copy
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter
 from fastapi import Query as Parameter
+from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from vocabtool.choices import options_of
@@ -67,6 +70,25 @@ class IdConvertor(PathConvertor):
 
 
 register_url_convertor("document", IdConvertor())
+
+
+class ParsedRequest(Request):
+    """A request whose JSON the guard has parsed."""
+
+    async def json(self) -> Any:
+        return self.state.json
+
+
+class ParsedRoute(APIRoute):
+    """A route that does not parse the JSON of its requests again."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(ParsedRequest(request.scope, request.receive))
+
+        return handle
 
 
 class Strict(BaseModel):
@@ -217,7 +239,7 @@ class WordsAnswer:
 
 def read_routes(catalog: Catalog) -> APIRouter:
     """Return the endpoints."""
-    routes = APIRouter(prefix="/v1", responses=REFUSED)
+    routes = APIRouter(prefix="/v1", responses=REFUSED, route_class=ParsedRoute)
 
     @routes.post(
         "/indexes/{name}/search",

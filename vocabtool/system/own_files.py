@@ -217,6 +217,7 @@ def lock_folder(
 
 
 Record = TypeVar("Record")
+_fields = cache(fields)
 _hints = cache(get_type_hints)
 
 
@@ -257,16 +258,19 @@ def decode_record(
 
 def to_json(value: object) -> Any:
     """Convert dataclasses and tuples for JSON; NaN and infinity become null."""
+    if value is None or isinstance(value, str | int):  # most values: a search converts a hundred
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
     if hasattr(value, "_asdict"):
         value = value._asdict()  # of a NamedTuple
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    if is_dataclass(value):
-        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
+    if is_dataclass(value):
+        kind: Any = type(value)
+        return {field.name: to_json(getattr(value, field.name)) for field in _fields(kind)}
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
     return value
 
 
