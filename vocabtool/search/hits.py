@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, overload
 
 import pyarrow as pa
@@ -193,13 +193,18 @@ class Hit:
     explanation: Explanation | None = None
     further: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the hit for JSON, without ``rerank``, ``explanation`` or ``further`` if none."""
-        members: dict[str, Any] = to_json(self)
+    def members(self) -> dict[str, Any]:
+        """Return the values by name, without ``rerank``, ``explanation`` or ``further`` if none."""
+        members = {name: getattr(self, name) for name in (*COLUMNS, "fields", *IF_KNOWN)}
         if self.explanation is not None:  # a span is [start, end]
-            members["explanation"]["highlights"] = [[*span] for span in self.explanation.highlights]
+            spans = [[*span] for span in self.explanation.highlights]
+            members["explanation"] = to_json(self.explanation) | {"highlights": spans}
         left_out = [name for name in IF_KNOWN if members[name] is None]
         return {name: value for name, value in members.items() if name not in left_out}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return :meth:`members` for JSON."""
+        return {**to_json(self.members())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +281,15 @@ class Hits(TableResult, Sequence[Hit]):
                 columns[name] = _column(values, type_)
         return pa.table(columns)
 
+    def members(self) -> dict[str, Any]:
+        """Return what :meth:`to_json` does, but leave its dataclasses: orjson converts them."""
+        names = "query", "notes", "suggestions", "facets", "total"
+        values = {name: getattr(self, name) for name in names}
+        return {**values, "hits": [hit.members() for hit in self.hits]}
+
     def to_json(self) -> dict[str, Any]:
         """Return the hits for JSON: what ``--format json``, the server and its tools answer."""
-        members: dict[str, Any] = to_json(replace(self, hits=()))
-        del members["seconds"], members["kinds"]
-        return {**members, "hits": [hit.to_json() for hit in self.hits]}
+        return {**to_json(self.members())}
 
 
 def _column(values: Iterable[Any], type_: pa.DataType) -> pa.Array:

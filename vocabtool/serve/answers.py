@@ -140,7 +140,7 @@ def json_answer(content: Any) -> Response:
     try:
         body = orjson.dumps(content)
     except orjson.JSONEncodeError:  # a field has bytes that are not UTF-8
-        body = text_in_utf8(json.dumps(content, ensure_ascii=False, default=to_json)).encode()
+        body = text_in_utf8(json.dumps(to_json(content), ensure_ascii=False)).encode()
     return Response(body, media_type="application/json")
 
 

@@ -327,7 +327,7 @@ def read_routes(catalog: Catalog) -> APIRouter:
 
 
 def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
-    """Run the search that a request describes. Return the answer as a dictionary for JSON."""
+    """Run the search that a request describes. Return the answer for :func:`json_answer`."""
     if request.where is not None:
         check_condition(request.where)
     vector = None if request.vector is None else np.asarray(request.vector, np.float32)
@@ -335,7 +335,7 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
     with wrong_arguments():
         hits = index.search(request.query, vector=vector, **arguments)
     note_search(hits)
-    shown = hits_for_page(hits) if request.explain else hits.to_json()
+    shown = hits_for_page(hits) if request.explain else hits.members()
     return {**shown, "index": name, "commit": index.manifest.commit}
 
 
