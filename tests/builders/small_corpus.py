@@ -25,9 +25,10 @@ from vocabtool import Index
 from vocabtool.choices import Language
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
+from vocabtool.index.generation import FolderSnapshot
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms
 from vocabtool.search.conditions import Where
-from vocabtool.search.store import MaskStore, ValueCount, ValueCounts, WordStatus
+from vocabtool.search.store import ValueCount, ValueCounts, WordStatus
 from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1: Final = 1.2
@@ -144,7 +145,7 @@ class Pieces(NamedTuple):
         return [WordStatus(True, -(-len(surface) // self.size)) for surface in surfaces]
 
 
-class SmallCorpus(MaskStore):
+class SmallCorpus(FolderSnapshot):
     """A store in memory. A row is a position in ``docs``; similarity is the inner product.
 
     - ``known_words``: the model, for example :class:`Whole`; ``None`` without a model.
@@ -154,6 +155,11 @@ class SmallCorpus(MaskStore):
     """
 
     version = ("small", 1)
+    # In place of the properties that read the manifest of an index.
+    rows, mean_length = 0, 0.0
+    fields: Mapping[str, Kind] = {}
+    known_words: Any = None
+    searched_fields: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -168,12 +174,12 @@ class SmallCorpus(MaskStore):
     ) -> None:
         self.docs = docs
         self.known_words = known_words
-        self.searched_fields: tuple[str, ...] = ()
         self.cutter = Cutter(language)
         self.rows = len(docs)
-        self.fields: Mapping[str, Kind] = fields or {}
+        self.fields = fields or {}
         self.live = np.ones(len(docs), np.bool_)
-        self.keywords = self.vectors = self
+        itself: Any = self
+        self.keywords = self.vectors = itself
         self._meanings = meanings or {}
         terms = self.cutter.terms([doc.text for doc in docs])
         self._words = sorted({word for each in terms for word in each.words.split()})

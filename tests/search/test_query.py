@@ -96,7 +96,7 @@ NAME, CODE = surface("snake_case"), surface("sku-48007-h")
 )
 def test_which_words_are_identifiers(text: str, known: Any, codes: list[Term]) -> None:
     """Codes that the model does not know, and names whatever it knows."""
-    assert parsed(text, known).codes == tuple(Clause((term,)) for term in codes)
+    assert parsed(text, known).keywords.codes == tuple(Clause((term,)) for term in codes)
 
 
 def test_m_is_the_share_of_the_idf_mass_that_is_unknown() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -79,10 +78,11 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     corpus = SmallCorpus(docs, known, dim=DIM)
     settings = Settings(fusion=fusion, phrases="preferred")
     query = parse_query(corpus, f"{quote}{text}{quote}", settings)
-    query = replace(query, codes=query.codes[:1])
+    keywords = query.keywords._replace(codes=query.keywords.codes[:1])
     among = corpus.live if allowed is None else np.array(allowed)
-    quick, tiers = corpus.legs(query, QUERY, limit, among)
-    general, wanted = corpus.legs(replace(query, codes=query.codes * 2), QUERY, limit, among)
+    quick, tiers = corpus.legs(keywords, QUERY, limit, among)
+    twice = keywords._replace(codes=keywords.codes * 2)
+    general, wanted = corpus.legs(twice, QUERY, limit, among)
     assert quick.rows.tolist() == general.rows.tolist()
     assert quick.keyword.tolist() == general.keyword.tolist()
     assert quick.bm25 == pytest.approx(general.bm25)

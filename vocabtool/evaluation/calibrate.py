@@ -234,7 +234,9 @@ class ShortenedCopy:
         self, snapshot: Snapshot, query: Query, vector: Vectors | None, limit: int
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the result of ``snapshot.legs`` with the copy in the place of its document."""
-        candidates, tiers = snapshot.legs(query, vector, limit, snapshot.select([], self.row))
+        candidates, tiers = snapshot.legs(
+            query.keywords, vector, limit, snapshot.select([], self.row)
+        )
         similarity = np.float32(np.nan)
         nearest = RankedRows(
             candidates.rows[: candidates.dense], candidates.similarities[: candidates.dense]
@@ -244,15 +246,15 @@ class ShortenedCopy:
             nearest = self._insert(nearest, similarity, limit)
         tier_of = dict(zip(candidates.rows.tolist(), tiers.tolist(), strict=True))
         of_words = (
-            self._scores(snapshot, query, query.codes),
-            self._scores(snapshot, query, query.unstemmed),
+            self._scores(snapshot, query, query.keywords.codes),
+            self._scores(snapshot, query, query.keywords.unstemmed),
         )
         tier_of[self.row] = sum(any(scores) for scores in of_words)
         rows = candidates.rows[candidates.keyword]
         keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
         others = candidates.similarities[candidates.keyword]
         listed = candidates.listed
-        score = sum(self._scores(snapshot, query, query.should))
+        score = sum(self._scores(snapshot, query, query.keywords.should))
         if score:
             ranked = self._insert(
                 RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
@@ -340,7 +342,7 @@ def score_legs(
     used = vector if vector is not None and vector.any() else None
     limit = settings.limit(snapshot.rows)
     if copy is None:
-        candidates, tiers = snapshot.legs(query, used, limit, snapshot.live)
+        candidates, tiers = snapshot.legs(query.keywords, used, limit, snapshot.live)
     else:
         candidates, tiers = copy.legs(snapshot, query, used, limit)
     return LegScores(snapshot=snapshot, candidates=candidates, tiers=tiers, m=query.m)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, assert_never
 
 import google_crc32c
 import numpy as np
@@ -45,18 +45,22 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.snapshot import IndexSnapshot
 from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored
 from vocabtool.keywords import tantivy_index
-from vocabtool.keywords.cutter import Cutter, Term, Terms, weighted_terms
+from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
 from vocabtool.search.conditions import Where
+from vocabtool.search.fusion import Candidates
 from vocabtool.search.store import (
+    MAX_COMPARED,
+    Combination,
+    Demand,
     FieldColumn,
-    MaskStore,
+    JoinedWord,
     ValueCount,
     ValueCounts,
 )
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import checksum, compare, sync_folder
-from vocabtool.system.ranking import Mask, Rows
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
 
 KEPT_MASKS: Final = 32  # cached results of conditions per commit; fewer if it has many rows
 KEPT_BYTES: Final = 64 << 20  # of them, and again of cached columns
@@ -77,11 +81,11 @@ ROWS_OF_VALUES: Final = (
 Result = TypeVar("Result")
 
 
-class FolderSnapshot(MaskStore, IndexSnapshot):
+class FolderSnapshot(IndexSnapshot):
     """One commit, open for reading. Writers do not change it; several threads may use it.
 
-    ``rows``: number of rows, including deleted rows. ``live``: a mask of the rows that are not
-    deleted, shape (rows,).
+    ``rows``: number of rows, including deleted rows. A selection is a mask: bool, shape (rows,), or
+    shorter. ``live``: a mask of the rows that are not deleted.
     """
 
     def __init__(
@@ -159,6 +163,129 @@ class FolderSnapshot(MaskStore, IndexSnapshot):
                 f"row, id, text{columns}", tables, rows
             )
         ]
+
+    def only(self, rows: Rows) -> Mask:
+        return mask_of(rows)
+
+    def near_spellings(self, term: Term, limit: int) -> list[Term]:
+        return self.keywords.near_spellings(term, limit)
+
+    def search_each(
+        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
+    ) -> list[RankedRows]:
+        return [self.keywords.search(query, limit, among) for query in queries]
+
+    def statistics(
+        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
+    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        frequencies = self.keywords.document_frequencies(terms)
+        bests = {}
+        for word in joined:
+            if frequencies[word.whole]:
+                all_parts = KeywordQuery((), word.parts)
+                candidates = self.keywords.search(all_parts, MAX_COMPARED, self.live)
+                whole = KeywordQuery((Clause((word.whole,)),))
+                holders = self.keywords.search(whole, MAX_COMPARED, self.only(candidates.rows)).rows
+                scores = candidates.scores[~are_among(candidates.rows, holders)]
+                bests[word] = float(scores.max(initial=0.0))
+        return frequencies, bests
+
+    def legs(
+        self, query: KeywordQuery, vector: Vectors | None, limit: int, among: Mask
+    ) -> tuple[Candidates, NDArray[np.int8]]:
+        by_words, listed, holders = self._ask_keywords(query, limit, among)
+        if vector is None:
+            near = Near(RankedRows.none(), np.full(len(by_words.rows), np.nan, np.float32))
+        else:
+            near = self.vectors.near(vector, by_words.rows, limit, among)
+        candidates = Candidates.union(near, by_words, listed)
+        rows = candidates.rows
+        if not len(holders):
+            return candidates, np.zeros(len(rows), np.int8)
+        if len(holders) >= limit:  # there may be more of them
+            holding = KeywordQuery(query.codes)
+            holders = self.keywords.search(holding, len(rows), self.only(rows)).rows
+        tiers = are_among(rows, holders).astype(np.int8)
+        if query.unstemmed:
+            exact = KeywordQuery(query.unstemmed)
+            tiers += are_among(rows, self.keywords.search(exact, len(rows), self.only(rows)).rows)
+        return candidates, tiers
+
+    def _ask_keywords(
+        self, query: KeywordQuery, limit: int, among: Mask
+    ) -> tuple[RankedRows, int, Rows]:
+        """Run the keyword leg.
+
+        Returns the documents found, how many of them have a rank, and the rows that contain an
+        identifier of the query. Documents with a rank come first. Documents with an identifier are
+        searched separately, so that other documents do not displace them.
+        """
+        search, none = self.keywords.search, RankedRows.none()
+        if not query.should:
+            return none, 0, none.rows
+        if not query.codes:
+            best = search(query, limit, among)
+            return best, len(best.rows), none.rows
+        code = query.codes[0].terms if len(query.codes) == 1 else ()
+        own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
+        if own:  # a single code: rank its documents by all words, the others without it
+            others = tuple(clause for clause in query.should if clause.terms != code)
+            holders = search(KeywordQuery(others, own), limit, among)
+            if len(holders.rows) < limit:
+                rest = search(KeywordQuery(others), limit, among) if others else none
+                new = ~are_among(rest.rows, holders.rows)
+                rows = np.concatenate((holders.rows, rest.rows[new]))
+                scores = np.concatenate((holders.scores, rest.scores[new]))
+                best = RankedRows.of(rows, scores, limit + len(holders.rows))
+                kept = are_among(best.rows, holders.rows)
+                kept[:limit] = True
+                listed = min(limit, len(best.rows))
+                return RankedRows(best.rows[kept], best.scores[kept]), listed, holders.rows
+        best = search(query, limit, among)
+        listed = len(best.rows)
+        holders = search(KeywordQuery(query.codes), limit, among)
+        missed = holders.rows[~are_among(holders.rows, best.rows)]
+        if len(missed):
+            more = search(query, len(missed), self.only(missed))
+            rows = np.concatenate((best.rows, more.rows))
+            best = RankedRows(rows, np.concatenate((best.scores, more.scores)))
+        return best, listed, holders.rows
+
+    def select(self, demands: Sequence[Demand], without: int | None = None) -> Mask:
+        allowed: Mask = self.live
+        for demand in demands:
+            allowed = allowed & self._rows_of(demand)
+        if without is not None:
+            allowed = allowed.copy()
+            allowed[without] = False
+        return allowed
+
+    def is_empty(self, selection: Mask) -> bool:
+        return not np.count_nonzero(selection)
+
+    def _rows_of(self, demand: Demand) -> Mask:
+        match demand:
+            case Clause():
+                return self._rows_with((demand,))
+            case Where():
+                return self.where(demand)
+            case Combination("none", parts):
+                return ~self._rows_of(Combination("any", parts))
+            case Combination(word, parts):
+                clauses = tuple(member for member in parts if isinstance(member, Clause))
+                if word == "all" and len(clauses) == len(parts):
+                    return self._rows_with(clauses)
+                masks = [self._rows_of(member) for member in parts]
+                mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
+                return mask
+            case _:
+                assert_never(demand)
+
+    def _rows_with(self, clauses: tuple[Clause, ...]) -> Mask:
+        mask = np.zeros(self.rows, np.bool_)
+        rows = self.keywords.rows_with_all(clauses)
+        mask[rows[rows < self.rows]] = True  # a later commit may have added rows
+        return mask
 
     def rows_in_order(self, where: str | None = None) -> Rows:
         return np.flatnonzero(self.live if where is None else self.where(Where.of(where)))

@@ -145,11 +145,17 @@ class KeywordQuery(NamedTuple):
     """A query: the score of a document is the sum of the scores of its clauses.
 
     A search finds the documents that match every clause of ``must``. If ``must`` is empty, the
-    search finds the documents that match any clause of ``should``.
+    search finds the documents that match any clause of ``should``. The tiers of a search need more:
+
+    - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
+    - ``unstemmed``: the clauses of ``codes``, but names in mixed case are not stemmed:
+      ``DataFrames`` does not match ``DataFrame``. Empty if stemming changes no such name.
     """
 
     should: tuple[Clause, ...]
     must: tuple[Clause, ...] = ()
+    codes: tuple[Clause, ...] = ()
+    unstemmed: tuple[Clause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

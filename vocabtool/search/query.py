@@ -32,7 +32,7 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.documents.batch import Kind
-from vocabtool.keywords.cutter import QUOTED, Clause, Cutter, QueryWord, Term, idf
+from vocabtool.keywords.cutter import QUOTED, Clause, Cutter, KeywordQuery, QueryWord, Term, idf
 from vocabtool.keywords.tokens import is_identifier, is_name
 from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Settings
@@ -41,7 +41,6 @@ from vocabtool.search.store import (
     Demand,
     JoinedWord,
     KnownWords,
-    LegQuery,
     Snapshot,
     WordStatus,
 )
@@ -264,10 +263,12 @@ class WeighedWord(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Query(LegQuery):
+class Query:
     """A parsed query.
 
     - ``searched``: the text without operators.
+    - ``keywords``: what the keyword leg searches for: the clauses of all terms, with their weights,
+      and clauses for phrases that are not required.
     - ``m``: the result of :func:`unknown_share`.
     - ``counted``: the clause of each term, with its weight.
     - ``required``: phrases that a document must contain.
@@ -276,6 +277,7 @@ class Query(LegQuery):
 
     text: str
     searched: str
+    keywords: KeywordQuery
     words: list[WeighedWord]
     frequencies: Mapping[Term, int]
     m: float
@@ -352,9 +354,9 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         frequencies=frequencies,
         m=unknown_share(counting, snapshot, frequencies),
         counted=counted,
-        should=should,
-        codes=tuple(map(Clause, codes)),
-        unstemmed=tuple(map(Clause, unstemmed)),
+        keywords=KeywordQuery(
+            should, codes=tuple(map(Clause, codes)), unstemmed=tuple(map(Clause, unstemmed))
+        ),
         required=required,
         operators=operators,
         is_cut=len(cut) < len(every_word),

@@ -61,7 +61,7 @@ from vocabtool.search.query import (
     term_clauses,
 )
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import Combination, Demand, LegQuery, Selection, Snapshot, ValueCount
+from vocabtool.search.store import Combination, Demand, Selection, Snapshot, ValueCount
 from vocabtool.system.ranking import Rows
 
 MAX_VALUES: Final = 20  # of a field in a facet
@@ -304,7 +304,7 @@ class Retrieval:
         if vector is not None and (settings.fusion == "keyword" or not np.count_nonzero(vector)):
             vector = None
         limit = max(settings.limit(snapshot.rows), settings.k)
-        candidates, tiers = snapshot.legs(query, vector, limit, self.allowed)
+        candidates, tiers = snapshot.legs(query.keywords, vector, limit, self.allowed)
         notes = self._notes(candidates, tiers)
         hits: tuple[Hit, ...] = ()
         total, a, weight = 0, None, None
@@ -365,7 +365,7 @@ class Retrieval:
         if known_words and known_words.notes and any(word.unknown for word in query.words):
             notes += known_words.notes
         notes += self.facet_notes
-        if query.codes and not np.count_nonzero(tiers):
+        if query.keywords.codes and not np.count_nonzero(tiers):
             words = [word for word in query.words if word.counts]
             codes = [word for word in words if word.identifier] or words
             names = " or ".join(dict.fromkeys(word.word.surface for word in codes))
@@ -476,7 +476,7 @@ class Retrieval:
             )
         alone = [place.rank for place in legs[0]]
         if vector is not None and None in alone:  # not among the candidates: search deeper
-            deep, _ = snapshot.legs(LegQuery(), vector, DEEP, self.allowed)
+            deep, _ = snapshot.legs(KeywordQuery(()), vector, DEEP, self.allowed)
             ranks = dict(zip(deep.rows.tolist(), deep.ranks()[0].tolist(), strict=True))
             alone = [rank or ranks.get(row) for rank, row in zip(alone, rows.tolist(), strict=True)]
         marked_words = []  # the words that were searched

@@ -7,12 +7,12 @@ PostgreSQL. Several threads may use a snapshot at the same time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, assert_never
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
+from vocabtool.system.ranking import RankedRows, Rows
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import STILL_A_VECTOR
 
@@ -189,22 +189,6 @@ class JoinedWord(NamedTuple):
     parts: tuple[Clause, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LegQuery:
-    """The clauses of a :class:`~vocabtool.search.query.Query` that the legs search for.
-
-    - ``should``: the clauses of all terms, with their weights, and clauses for phrases that are not
-      required.
-    - ``codes``: a clause for each identifier. Documents that match any of these clauses rank first.
-    - ``unstemmed``: the clauses of ``codes``, but names in mixed case are not stemmed:
-      ``DataFrames`` does not match ``DataFrame``. Empty if stemming changes no such name.
-    """
-
-    should: tuple[Clause, ...] = ()
-    codes: tuple[Clause, ...] = ()
-    unstemmed: tuple[Clause, ...] = ()
-
-
 class Snapshot(Protocol):
     """One commit of an index. A search reads folders and engines through this interface.
 
@@ -265,7 +249,7 @@ class Snapshot(Protocol):
         """Return terms of the same field with a similar spelling, most similar first."""
 
     def legs(
-        self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
+        self, query: KeywordQuery, vector: Vectors | None, limit: int, among: Selection
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the candidates of both legs, and their tiers.
 
@@ -273,8 +257,7 @@ class Snapshot(Protocol):
         ``limit``: how many of the best documents each leg finds.
 
         Documents that match a clause of ``query.codes`` are always candidates. Their tier is 1, or
-        2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0. For
-        details see the code of :class:`MaskStore`.
+        2 if they also match a clause of ``query.unstemmed``. Other documents have tier 0.
         """
 
     def search_each(
@@ -310,141 +293,3 @@ class Snapshot(Protocol):
 
         ``limit``: maximum number of values for each field.
         """
-
-
-class MaskStore:
-    """A base class of stores in this process, whose selections are masks: bool, shape (rows,).
-
-    It runs both legs of a search by calls to ``keywords`` and ``vectors``. ``where``: returns the
-    mask of the rows that satisfy a condition on fields, without deleted rows.
-    """
-
-    rows: int
-    live: Any
-    keywords: Any  # searches by words: a TantivyReader
-    vectors: Any  # searches by vectors: a VectorLeg
-    where: Callable[[Where], Mask]
-
-    def only(self, rows: Rows) -> Mask:
-        return mask_of(rows)
-
-    def near_spellings(self, term: Term, limit: int) -> list[Term]:
-        spellings: list[Term] = self.keywords.near_spellings(term, limit)
-        return spellings
-
-    def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
-    ) -> list[RankedRows]:
-        return [self.keywords.search(query, limit, among) for query in queries]
-
-    def statistics(
-        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
-    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
-        frequencies = self.keywords.document_frequencies(terms)
-        bests = {}
-        for word in joined:
-            if frequencies[word.whole]:
-                all_parts = KeywordQuery((), word.parts)
-                candidates = self.keywords.search(all_parts, MAX_COMPARED, self.live)
-                whole = KeywordQuery((Clause((word.whole,)),))
-                holders = self.keywords.search(whole, MAX_COMPARED, self.only(candidates.rows)).rows
-                scores = candidates.scores[~are_among(candidates.rows, holders)]
-                bests[word] = float(scores.max(initial=0.0))
-        return frequencies, bests
-
-    def legs(
-        self, query: LegQuery, vector: Vectors | None, limit: int, among: Selection
-    ) -> tuple[Candidates, NDArray[np.int8]]:
-        by_words, listed, holders = self._ask_keywords(query, limit, among)
-        if vector is None:
-            near = Near(RankedRows.none(), np.full(len(by_words.rows), np.nan, np.float32))
-        else:
-            near = self.vectors.near(vector, by_words.rows, limit, among)
-        candidates = Candidates.union(near, by_words, listed)
-        rows = candidates.rows
-        if not len(holders):
-            return candidates, np.zeros(len(rows), np.int8)
-        if len(holders) >= limit:  # there may be more of them
-            holding = KeywordQuery(query.codes)
-            holders = self.keywords.search(holding, len(rows), self.only(rows)).rows
-        tiers = are_among(rows, holders).astype(np.int8)
-        if query.unstemmed:
-            exact = KeywordQuery(query.unstemmed)
-            tiers += are_among(rows, self.keywords.search(exact, len(rows), self.only(rows)).rows)
-        return candidates, tiers
-
-    def _ask_keywords(
-        self, query: LegQuery, limit: int, among: Selection
-    ) -> tuple[RankedRows, int, Rows]:
-        """Run the keyword leg.
-
-        Returns the documents found, how many of them have a rank, and the rows that contain an
-        identifier of the query. Documents with a rank come first. Documents with an identifier are
-        searched separately, so that other documents do not displace them.
-        """
-        search, none = self.keywords.search, RankedRows.none()
-        if not query.should:
-            return none, 0, none.rows
-        code = query.codes[0].terms if len(query.codes) == 1 else ()
-        own = tuple(clause for clause in query.should if clause.terms == code and not clause.parts)
-        if own:  # a single code: rank its documents by all words, the others without it
-            others = tuple(clause for clause in query.should if clause.terms != code)
-            holders = search(KeywordQuery(others, own), limit, among)
-            if len(holders.rows) < limit:
-                rest = search(KeywordQuery(others), limit, among) if others else none
-                new = ~are_among(rest.rows, holders.rows)
-                rows = np.concatenate((holders.rows, rest.rows[new]))
-                scores = np.concatenate((holders.scores, rest.scores[new]))
-                best = RankedRows.of(rows, scores, limit + len(holders.rows))
-                kept = are_among(best.rows, holders.rows)
-                kept[:limit] = True
-                listed = min(limit, len(best.rows))
-                return RankedRows(best.rows[kept], best.scores[kept]), listed, holders.rows
-        everything = KeywordQuery(query.should)
-        best = search(everything, limit, among)
-        listed = len(best.rows)
-        if not query.codes:
-            return best, listed, none.rows
-        holders = search(KeywordQuery(query.codes), limit, among)
-        missed = holders.rows[~are_among(holders.rows, best.rows)]
-        if len(missed):
-            more = search(everything, len(missed), self.only(missed))
-            rows = np.concatenate((best.rows, more.rows))
-            best = RankedRows(rows, np.concatenate((best.scores, more.scores)))
-        return best, listed, holders.rows
-
-    def select(self, demands: Sequence[Demand], without: int | None = None) -> Mask:
-        allowed: Mask = self.live
-        for demand in demands:
-            allowed = allowed & self._rows_of(demand)
-        if without is not None:
-            allowed = allowed.copy()
-            allowed[without] = False
-        return allowed
-
-    def is_empty(self, selection: Mask) -> bool:
-        return not selection.any()
-
-    def _rows_of(self, demand: Demand) -> Mask:
-        match demand:
-            case Clause():
-                return self._rows_with((demand,))
-            case Where():
-                return self.where(demand)
-            case Combination("none", parts):
-                return ~self._rows_of(Combination("any", parts))
-            case Combination(word, parts):
-                clauses = tuple(member for member in parts if isinstance(member, Clause))
-                if word == "all" and len(clauses) == len(parts):
-                    return self._rows_with(clauses)
-                masks = [self._rows_of(member) for member in parts]
-                mask: Mask = np.all(masks, axis=0) if word == "all" else np.any(masks, axis=0)
-                return mask
-            case _:
-                assert_never(demand)
-
-    def _rows_with(self, clauses: tuple[Clause, ...]) -> Mask:
-        mask = np.zeros(self.rows, np.bool_)
-        rows = self.keywords.rows_with_all(clauses)
-        mask[rows[rows < self.rows]] = True  # a later commit may have added rows
-        return mask

@@ -120,7 +120,7 @@ def totals(
 ) -> Sql:
     """Return a statement that selects a row for each document that matches a clause.
 
-    The clauses are as in :class:`~vocabtool.search.store.LegQuery`. The columns:
+    The clauses are as in :class:`~vocabtool.keywords.cutter.KeywordQuery`. The columns:
 
     - ``doc``: the number of the document.
     - ``score``, ``code``: the scores, or null if no matching clause adds to this score.

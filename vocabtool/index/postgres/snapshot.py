@@ -207,9 +207,9 @@ class PostgresSnapshot(IndexSnapshot):
     # The legs
 
     def legs(
-        self, query: store.LegQuery, vector: Vectors | None, limit: int, among: Sql
+        self, query: KeywordQuery, vector: Vectors | None, limit: int, among: Sql
     ) -> tuple[Candidates, NDArray[np.int8]]:
-        """Return candidates and tiers, in one round trip; see :meth:`MaskStore.legs`."""
+        """Return candidates and tiers, in one round trip; see :meth:`Snapshot.legs`."""
         clauses = (query.should, query.codes, query.unstemmed)
         statistics = self._statistics_of(chain(*clauses))
         codes = self.manifest.codes
