@@ -15,6 +15,7 @@ import pytest
 from tests.builders.small_indexes import add, scored
 from tests.conftest import ROOT
 from vocabtool import Document, Index, open_encoder
+from vocabtool.choices import NAMED
 from vocabtool.errors import InvalidFile, NotFound, OtherModel
 from vocabtool.index.model import read_vocabulary, write_vocabulary
 from vocabtool.system.byte_strings import ByteStrings
@@ -64,6 +65,19 @@ def made(folder: Path, model: Path, weights: Any = "idf") -> Index:
     )
     add(index, [Document(f"d{number}", text) for number, text in enumerate(texts)])
     return index
+
+
+def test_a_search_loads_no_pandas(cache: Path, tmp_path: Path) -> None:
+    """Whatever the rule of the model: it is a third of a first search."""
+    model, folders = of_text(tmp_path), [str(tmp_path / rule) for rule in NAMED]
+    for folder, rule in zip(folders, NAMED, strict=True):
+        index = Index.create(folder, model, rule=rule, weights="none", dtype="float32")
+        add(index, [Document("d", "twice")])
+    code = "import sys, vocabtool as v; hits = [v.open(p).search('a, twice') for p in sys.argv[1:]]"
+    code += "; print(*(some.query.words[-1].known for some in hits), 'pandas' in sys.modules)"
+    command = [sys.executable, "-c", code, *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["True"] * len(NAMED) + ["False"]
 
 
 @pytest.mark.parametrize("weights", ["idf", "none"])

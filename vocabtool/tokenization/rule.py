@@ -53,6 +53,7 @@ from vocabtool.tokenization.text_arrays import (
     TokenCodes,
     Tokens,
     as_bytes,
+    bool_array,
     chunks,
     is_filled,
     list_offsets,
@@ -260,7 +261,7 @@ class Matches(SplitStep):
         offsets, strings = list_offsets(lists), lists.flatten()
         place = np.arange(len(strings)) - np.repeat(offsets[:-1], np.diff(offsets))
         is_match = is_filled(strings) & (place % 2 == 1)  # matches are between pairs of separators
-        return strings.filter(pa.array(is_match)), starts_of(is_match)[offsets]
+        return strings.filter(bool_array(is_match)), starts_of(is_match)[offsets]
 
     def describe(self) -> str:
         return f"each match of {self.pattern!r} is a word"

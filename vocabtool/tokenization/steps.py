@@ -28,6 +28,7 @@ from vocabtool.tokenization.text_arrays import (
     SplitStep,
     Step,
     Tokens,
+    bool_array,
     is_filled,
     list_offsets,
     map_unless_ascii,
@@ -124,7 +125,7 @@ class SplitWhitespace(SplitStep):
         if filled.all():
             return words, offsets
         # Drop the empty string of leading or trailing whitespace.
-        return words.filter(filled), starts_of(filled)[offsets]
+        return words.filter(bool_array(filled)), starts_of(filled)[offsets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +172,9 @@ class Join(ChangeStep):
     after: bytes
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        joined = pc.binary_join_element_wise(
-            pa.scalar(self.before, pa.binary()),
-            values.view(pa.binary()),
-            pa.scalar(self.after, pa.binary()),
-            pa.scalar(b"", pa.binary()),
-        )
+        # `pa.scalar` would load pandas.
+        before, after, between = string_array((self.before, self.after, b"")).view(pa.binary())
+        joined = pc.binary_join_element_wise(before, values.view(pa.binary()), after, between)
         return joined.view(pa.string())
 
     def describe(self) -> str:

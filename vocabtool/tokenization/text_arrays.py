@@ -41,7 +41,7 @@ class Tokens(NamedTuple):
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        return Tokens(self.values.filter(pa.array(kept)), starts_of(kept)[self.offsets])
+        return Tokens(self.values.filter(bool_array(kept)), starts_of(kept)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
         """Return the strings of each text as a list. This is slow for many strings."""
@@ -96,6 +96,12 @@ def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(items), *buffers)
 
 
+def bool_array(values: NDArray[np.bool_]) -> pa.BooleanArray:
+    """Return an Arrow array; `pa.array` would load pandas."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(values), [None, bits])
+
+
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
     """Return texts as a ``string`` array.
 
@@ -144,7 +150,9 @@ def not_utf8(texts: pa.StringArray) -> int:
 
 def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
     """Return the offsets of consecutive items with these lengths: int64, shape (n + 1,)."""
-    return np.append(0, np.cumsum(lengths, dtype=np.int64))
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.asarray(lengths).cumsum(dtype=np.int64, out=starts[1:])
+    return starts
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
