@@ -207,11 +207,6 @@ class SmallCorpus(FolderSnapshot):
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
         return self._bm25.search(query, limit, self._rows_among(among))
 
-    def search_each(
-        self, queries: Sequence[KeywordQuery], limit: int, among: Mask
-    ) -> list[RankedRows]:
-        return [self.search(query, limit, among) for query in queries]
-
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 

@@ -77,12 +77,12 @@ def test_one_code_is_asked_for_quickly_as_several_are(
     """The same candidates and tiers; the general way is taken where its code occurs twice."""
     corpus = SmallCorpus(docs, known, dim=DIM)
     settings = Settings(fusion=fusion, phrases="preferred")
-    query = parse_query(corpus, f"{quote}{text}{quote}", settings)
-    keywords = query.keywords._replace(codes=query.keywords.codes[:1])
+    keywords = parse_query(corpus, f"{quote}{text}{quote}", settings).keywords
+    keywords = keywords._replace(codes=keywords.codes[:1])
     among = corpus.live if allowed is None else np.array(allowed)
     quick, tiers = corpus.legs(keywords, QUERY, limit, among)
-    twice = keywords._replace(codes=keywords.codes * 2)
-    general, wanted = corpus.legs(twice, QUERY, limit, among)
+    keywords = keywords._replace(codes=keywords.codes * 2)
+    general, wanted = corpus.legs(keywords, QUERY, limit, among)
     assert quick.rows.tolist() == general.rows.tolist()
     assert quick.keyword.tolist() == general.keyword.tolist()
     assert quick.bm25 == pytest.approx(general.bm25)

@@ -263,8 +263,7 @@ class StaticEncoder(Encoder):
             rows = positions[first + np.arange(len(first))]
             offsets = np.append(0, ends)[judged.offsets]
         kept = rows >= 0
-        before = np.append(0, np.cumsum(kept)).astype(np.int64)
-        return rows[kept].astype(np.int32), before[offsets]
+        return rows[kept].astype(np.int32), starts_of(kept)[offsets]
 
 
 class Model2VecEncoder(Encoder):

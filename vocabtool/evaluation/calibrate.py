@@ -316,7 +316,7 @@ class LegScores:
         ``k``: number of rows; ``None`` for all.
         """
         rows = self.candidates.rows
-        near, by_words, _, weight = fuse(self.candidates, replace(DEFAULTS, a=a), self.m, False)
+        near, by_words, weight = fuse(self.candidates, "coverage", a, self.m)
         scores = near + by_words
         most, ids, alone = len(rows) if k is None else k, self.snapshot.ids, weight == 1
         places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)

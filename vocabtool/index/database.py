@@ -192,26 +192,25 @@ class Database:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        return self._read(lambda connection: connection.execute(statement, parameters).fetchall())
+        return self._read(sqlite3.Cursor.fetchall, statement, parameters)
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
         """Return the row numbers that a statement selects: int64, shape (n,)."""
 
-        def read(connection: sqlite3.Connection) -> Rows:
-            cursor = connection.execute(statement, parameters)
+        def read(cursor: sqlite3.Cursor) -> Rows:
             return np.fromiter((row for (row,) in cursor), np.int64)
 
-        rows = self._read(read)
+        rows = self._read(read, statement, parameters)
         if rows.min(initial=0) < 0:
             raise InvalidFile(f"damaged: row number {rows.min()} is negative", file=str(self.file))
         return rows
 
-    def _read(self, read: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _read(self, read: Callable[[sqlite3.Cursor], Result], *statement: Any) -> Result:
         """Return what ``read`` returns. Call it again if the immutable file changed meanwhile."""
         while True:
             try:
                 with self.statements() as connection:
-                    answer = read(connection)
+                    answer = read(connection.execute(*statement))
             except InvalidFile:
                 if not self._is_outdated():
                     raise

@@ -60,7 +60,7 @@ from vocabtool.search.store import (
 )
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import checksum, compare, sync_folder
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among, mask_of
+from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among
 
 KEPT_MASKS: Final = 32  # cached results of conditions per commit; fewer if it has many rows
 KEPT_BYTES: Final = 64 << 20  # of them, and again of cached columns
@@ -88,6 +88,8 @@ class FolderSnapshot(IndexSnapshot):
     shorter. ``live``: a mask of the rows that are not deleted.
     """
 
+    _all_rows: Mask | None = None  # ``live``, if no row is deleted
+
     def __init__(
         self,
         path: Path,
@@ -101,6 +103,8 @@ class FolderSnapshot(IndexSnapshot):
         self.model = model
         self.cutter = cutter
         self.live = ~commit.is_deleted
+        if not manifest.deleted:
+            self._all_rows = self.live
         same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
         for name, crc32c in manifest.model_files.items() if same is None else ():
             compare(path / name, crc32c)
@@ -115,13 +119,16 @@ class FolderSnapshot(IndexSnapshot):
             keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
         )
         self.keywords = TantivyReader(keywords)
-        if self.keywords.documents < self.rows:
-            what = f"contains {self.keywords.documents:,} of {self.rows:,} rows"
+        if self.keywords.documents < manifest.rows:
+            what = f"contains {self.keywords.documents:,} of {manifest.rows:,} rows"
             raise InvalidFile(what, file=str(keywords))
-        kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(self.rows, 1))
-        rows_of_condition = partial(rows_where, commit.database, self.rows, manifest.fields)
+        kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(manifest.rows, 1))
+        rows_of_condition = partial(rows_where, commit.database, manifest.rows, manifest.fields)
         self._rows_where = lru_cache(kept)(rows_of_condition)
         self._columns: dict[str, FieldColumn] = {}
+        columns = "".join(f", field_{at}" for at in range(len(manifest.fields)))
+        tables = "documents JOIN fields USING (row)" if columns else "documents"
+        self._documents_read = f"row, id, text{columns}", tables
 
     @cached_property
     def _rows_by_id(self) -> Rows:
@@ -146,26 +153,19 @@ class FolderSnapshot(IndexSnapshot):
         return [id_ for _, id_ in self.commit.database.fetch_each("row, id", "documents", rows)]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        kinds = self.fields
-        columns = "".join(f", field_{at}" for at in range(len(kinds)))
-        tables = "documents JOIN fields USING (row)" if kinds else "documents"
-        return [
-            Document(
-                id_,
-                text,
-                {
-                    name: bool(value) if kind == "boolean" else value
-                    for (name, kind), value in zip(kinds.items(), values, strict=True)
-                    if value is not None
-                },
-            )
-            for _, id_, text, *values in self.commit.database.fetch_each(
-                f"row, id, text{columns}", tables, rows
-            )
-        ]
+        database, kinds, documents = self.commit.database, self.manifest.fields, list[Document]()
+        for _, id_, text, *values in database.fetch_each(*self._documents_read, rows):
+            fields: dict[str, Any] = {}
+            for (name, kind), value in zip(kinds.items(), values, strict=True):
+                if value is not None:
+                    fields[name] = bool(value) if kind == "boolean" else value
+            documents.append(Document(id_, text, fields))
+        return documents
 
     def only(self, rows: Rows) -> Mask:
-        return mask_of(rows)
+        mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
+        mask[rows] = True
+        return mask
 
     def near_spellings(self, term: Term, limit: int) -> list[Term]:
         return self.keywords.near_spellings(term, limit)
@@ -197,7 +197,8 @@ class FolderSnapshot(IndexSnapshot):
         if vector is None:
             near = Near(RankedRows.none(), np.full(len(by_words.rows), np.nan, np.float32))
         else:
-            near = self.vectors.near(vector, by_words.rows, limit, among)
+            allowed = None if among is self._all_rows else among
+            near = self.vectors.near(vector, by_words.rows, limit, allowed)
         candidates = Candidates.union(near, by_words, listed)
         rows = candidates.rows
         if not len(holders):

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from itertools import compress
 from pathlib import Path
 from threading import Lock
 from time import perf_counter
@@ -670,10 +669,8 @@ class Index:
         settings: Settings,
     ) -> list[Hits]:
         began = perf_counter()
-        manifest = snapshot.manifest
-        configuration = manifest.configuration
-        if settings.a is None and manifest.calibration is not None:
-            settings = replace(settings, a=manifest.calibration.a)
+        manifest, model = snapshot.manifest, snapshot.model
+        configuration, calibration = manifest.configuration, manifest.calibration
         encoded_vectors: Vectors | list[Vectors | None] = [None] * len(texts)
         if given is not None:
             with np.errstate(over="ignore"):  # infinity is refused by the vector leg
@@ -681,14 +678,16 @@ class Index:
             if encoded_vectors.shape != (len(texts), configuration.dim):
                 wanted = f"shape ({len(texts)}, {configuration.dim})"
                 raise ValueError(f"vectors must have {wanted}, got {encoded_vectors.shape}")
-        elif texts != [None] and settings.fusion != "keyword" and snapshot.model.can_encode:
-            encoder = snapshot.model.encoder
-            assert encoder is not None  # noqa: S101 - it can encode
-            read = [understand(snapshot, text or "", settings.literal) for text in texts]
-            has_words = [bool(for_vector or not operators) for _, operators, for_vector in read]
-            query_texts = [for_vector for *_, for_vector in compress(read, has_words)]
-            encoded = iter(encoder.encode_queries(query_texts) if query_texts else ())
-            encoded_vectors = [next(encoded) if has_word else None for has_word in has_words]
+        elif texts != [None] and settings.fusion != "keyword" and model.encoder is not None:
+            to_encode: dict[int, str] = {}  # by the place in ``texts``
+            for place, text in enumerate(texts):
+                _, operators, for_vector = understand(snapshot, text or "", settings.literal)
+                if for_vector or not operators:
+                    to_encode[place] = for_vector
+            if to_encode:
+                encoded = model.encoder.encode_queries([*to_encode.values()])
+                for place, vector in zip(to_encode, encoded, strict=True):
+                    encoded_vectors[place] = vector
         encoding = perf_counter() - began
 
         def ask(text: str | None, vector: Vectors | None) -> Hits:
@@ -696,17 +695,16 @@ class Index:
             if vector is not None and manifest.chance is not None:
                 scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
                 chance = manifest.chance.similarity * float(scale)
-            start = perf_counter()
-            hits = search(
+            return search(
                 snapshot,
                 text,
                 vector,
                 settings=settings,
+                a=None if calibration is None else calibration.a,
                 chance=chance,
                 is_own=given is not None,
+                encoding=encoding,
             )
-            seconds = {"encode": encoding, "search": perf_counter() - start}
-            return replace(hits, seconds=seconds)
 
         if len(texts) == 1:
             return [ask(texts[0], encoded_vectors[0])]
@@ -744,8 +742,10 @@ class Index:
     def _read(self, read: Callable[[IndexSnapshot], Result]) -> Result:
         """Call ``read``, and again if another process deletes the documents that it reads."""
         for _ in range(TRIES - 1):
-            with suppress(DocumentsChanged):
+            try:
                 return read(self._snapshot)
+            except DocumentsChanged:
+                continue
         return read(self._snapshot)
 
     def compact(self, progress: Progress | None = None) -> int:

@@ -527,20 +527,20 @@ class MappedStrings(ByteStrings):
         if len(entries) > MANY:
             return super().find(entries)
         hashes = hashes_of(entries)
-        first = np.searchsorted(self.hashes, hashes).tolist()
-        last = np.searchsorted(self.hashes, hashes, "right").tolist()
-        positions = np.full(len(entries), -1, np.int64)
+        first = self.hashes.searchsorted(hashes).tolist()
+        last = self.hashes.searchsorted(hashes, "right").tolist()
+        positions = [-1] * len(entries)
         for number, (entry, start, end) in enumerate(zip(entries, first, last, strict=True)):
             for position in self.order[start:end].tolist():  # equal entries, or equal hashes
                 if self[position] == entry:
                     positions[number] = position
                     break
-        return positions
+        return np.array(positions, np.int64)
 
 
 def hashes_of(entries: Iterable[bytes]) -> NDArray[np.uint64]:
     """Return a hash of each entry: uint64, shape (n,). Nobody can make many entries share one."""
-    digests = (blake2b(entry, digest_size=HASH_BYTES).digest() for entry in entries)
+    digests = [blake2b(entry, digest_size=HASH_BYTES).digest() for entry in entries]
     return np.frombuffer(b"".join(digests), "<u8")
 
 

@@ -353,7 +353,7 @@ class VectorLeg:
         if metric == "cosine" and length:
             exact = exact / length
         query: Vectors = exact.astype(np.float32)
-        if not np.count_nonzero(query):
+        if not length:
             return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
         if limit < 1:
             return Near(RankedRows.none(), self._scores(query, rows))
@@ -364,10 +364,11 @@ class VectorLeg:
             nearest = self._search_rest(query, limit, allowed)
             if not len(rows):
                 return Near(nearest, np.empty(0, np.float32))
-            known = np.full(raw.count, np.nan, np.float32)  # found rows are not read again
+            known = np.empty(raw.count, np.float32)  # found rows are not read again
+            known.fill(np.nan)
             known[nearest.rows] = nearest.scores
             scores: Scores = known[rows]
-            others = np.flatnonzero(np.isnan(scores))
+            others = np.isnan(scores).nonzero()[0]
             if len(others):
                 scores[others] = self._scores(query, rows[others])
             return Near(nearest, scores)
@@ -399,23 +400,20 @@ class VectorLeg:
         return Near(nearest, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        raw, start, stop = self.raw, self._coded, self.raw.count
-        blocks: Iterable[Block]
+        raw, start, stop, metric = self.raw, self._coded, self.raw.count, self._metric
         if (stop - start) * raw.dim * 4 > self._kept_bytes:
-            read = raw.blocks(start, stop)
             blocks = (
-                Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
-                for first, vectors in read
+                Block.of(np.arange(first, first + len(vectors)), vectors, metric)
+                for first, vectors in raw.blocks(start, stop)
             )
-        else:
-            with self._lock:
-                if self._kept is None:
-                    vectors = raw.slice(start, stop)
-                    self._kept = Block.of(np.arange(start, stop), vectors, self._metric)
-            blocks = [self._kept]
-        if allowed is not None:
-            blocks = (block.among(allowed) for block in blocks)
-        return merge_best((block.best(query, limit, self._metric) for block in blocks), limit)
+            if allowed is not None:
+                blocks = (block.among(allowed) for block in blocks)
+            return merge_best((block.best(query, limit, metric) for block in blocks), limit)
+        with self._lock:
+            if self._kept is None:
+                self._kept = Block.of(np.arange(start, stop), raw.slice(start, stop), metric)
+        kept = self._kept if allowed is None else self._kept.among(allowed)
+        return kept.best(query, limit, metric)
 
     def _parts(self, rows: Rows) -> list[Rows]:
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
@@ -428,7 +426,7 @@ class VectorLeg:
             scores = similarities(query, vectors, self._metric)
             if self._metric == "l2":
                 scores[~vectors.any(axis=1)] = np.nan
-            elif np.count_nonzero(scores) < len(scores):  # only these may be zero vectors
+            elif 0 in scores:  # only these may be zero vectors
                 nothing = np.flatnonzero(scores == 0)
                 scores[nothing[~vectors[nothing].any(axis=1)]] = np.nan
             parts.append(scores)
@@ -494,14 +492,16 @@ def merge_best(lists: Iterable[RankedRows], limit: int) -> RankedRows:
 def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
     """Return the best rows. ``rows`` must be ascending, and no score may be NaN."""
     if len(rows) > 2 * limit:  # for fewer, sorting is as fast as partitioning
-        near = np.flatnonzero(scores >= _nth(scores, limit))
+        near = (scores >= _nth(scores, limit)).nonzero()[0]
         rows, scores = rows[near], scores[near]
     order = (-scores).argsort(kind="stable")[:limit]
     return RankedRows(rows[order], scores[order])
 
 
 def _nth(scores: Scores, nth: int) -> float:
-    return float(np.partition(scores, len(scores) - nth)[len(scores) - nth])
+    parted = scores.copy()
+    parted.partition(len(scores) - nth)
+    return float(parted[-nth])
 
 
 def faiss_library() -> Any:

@@ -52,7 +52,7 @@ from itertools import chain, pairwise
 from os.path import commonprefix
 from string import punctuation
 from threading import Lock
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import unicodedataplus
 
@@ -103,7 +103,8 @@ MORE_FORMS: Final = 2 / 3  # the share of the term that matches more forms of a 
 MAX_SPLIT: Final = 4  # places where letters and digits meet in a word; each costs a phrase
 
 MAX_REMEMBERED: Final = 1 << 17  # cached chunks, about 25 MB
-MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk; longer ones rarely repeat
+KEPT_RUNS: Final = 1 << 12  # cached runs, mostly of queries
+MAX_REMEMBERED_LENGTH: Final = 64  # characters of a chunk or a run; longer ones rarely repeat
 
 # Separates the kinds of terms in the cache; no term contains it.
 _BETWEEN: Final = "\0"
@@ -120,6 +121,7 @@ OPENING: Final = re.compile(r'(?<!\w)["\uff02“”„«»](?=\w)')
 
 
 Field = Literal["words", "surfaces"]
+Cached = TypeVar("Cached")
 
 
 class Term(NamedTuple):
@@ -250,8 +252,8 @@ class Cutter:
             self._stem = Stemmer.Stemmer(language, 0).stemWord  # its own cache is slow
             version += f" {language}"
         self._is_stop_word = _stop_words(_SAME_LANGUAGE.get(language, language))
-        self._remembered = _Chunks()
-        self._remembered.cut = self._chunk
+        self._remembered = _Cache(self._chunk, MAX_REMEMBERED)
+        self._cuts = _Cache(self._cut, KEPT_RUNS)
         self.has_stop_words = language == "none" or self._is_stop_word is not _is_none
         unicode = unicodedataplus.unidata_version
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
@@ -321,33 +323,34 @@ class Cutter:
             words.append(QueryWord(text[start:end], start, end, *cut, surfaces, stop, spellings))
         return words
 
-    def _tokens(self, text: str) -> Iterator[tuple[Span, str, _Cut, tuple[str, ...], str]]:
+    def _tokens(self, text: str) -> list[tuple[Span, str, _Cut, tuple[str, ...], str]]:
         """Cut a text in canonical form.
 
-        Yield for each token its span, itself, the terms of its runs, its surfaces, and the term of
+        Return for each token its span, itself, the terms of its runs, its surfaces, and the term of
         the word that its parts make together, or "".
         """
+        cut_tokens = []
         for whole, spans in tokens(text):
-            runs = [text[run.start : run.end] for run in spans]
-            cut = self._cut(runs[0])
-            if len(runs) > 1:
-                cuts = zip(cut, *map(self._cut, runs[1:]), strict=True)
-                cut = _Cut(*(tuple(chain.from_iterable(terms)) for terms in cuts))
-            if not cut.words:
-                continue
             token, surfaces, joined = text[whole.start : whole.end], tuple[str, ...](), ""
-            if spans != (whole,):
+            if spans == (whole,):
+                cut = self._cuts[token]
+            else:
+                runs = [text[run.start : run.end] for run in spans]
+                cuts = zip(*map(self._cuts.__getitem__, runs), strict=True)
+                cut = _Cut(*[tuple(chain.from_iterable(terms)) for terms in cuts])
                 surfaces, joined = surfaces_of(token), self._term(in_one_word(token, runs))
                 if joined.isalpha():
                     surfaces += (joined,)
-            yield whole, token, cut, surfaces, joined
+            if cut.words:
+                cut_tokens.append((whole, token, cut, surfaces, joined))
+        return cut_tokens
 
     def places(self, text: str) -> Iterator[tuple[str, Span]]:
         """Yield every term of the field "words" with its position in the text."""
         read = canonical(text)
         for start, end in chain.from_iterable(runs for _, runs in tokens(read.text)):
             run = read.text[start:end]
-            cut = self._cut(run)
+            cut = self._cuts[run]
             places = [(term, start, end) for term in cut.unstemmed + cut.accented]
             spans = zip(cut.humps, humps(run[:MAX_TERM]), strict=True)
             places += [(term, start + first, start + last) for term, (first, last) in spans]
@@ -390,7 +393,8 @@ class Cutter:
         """Return the terms of a run in canonical form."""
         if run.isascii():
             lower = run[:MAX_TERM].lower()
-            whole, places = self._stemmed(lower), humps(run[:MAX_TERM])
+            whole = self._stemmed(lower)
+            places = [] if run == lower else humps(run[:MAX_TERM])
             if not places:
                 return _Cut((whole,), (whole,))
             stems = tuple([self._stemmed(lower[place.start : place.end]) for place in places])
@@ -429,17 +433,18 @@ class Cutter:
         return without_marks(stem) if not stem.isascii() and word.isascii() else stem
 
 
-class _Chunks(dict[str, str]):
-    """A cache of the terms of chunks (strings without whitespace). It is emptied when full."""
+class _Cache(dict[str, Cached]):
+    """What ``cut`` returns for strings without whitespace. It is emptied when it has ``most``."""
 
-    cut: Callable[[str], str]
+    def __init__(self, cut: Callable[[str], Cached], most: int) -> None:
+        self._cut, self._most = cut, most
 
-    def __missing__(self, chunk: str) -> str:
-        terms = self.cut(chunk)
-        if len(chunk) <= MAX_REMEMBERED_LENGTH:
-            if len(self) >= MAX_REMEMBERED:
+    def __missing__(self, text: str) -> Cached:
+        terms = self._cut(text)
+        if len(text) <= MAX_REMEMBERED_LENGTH:
+            if len(self) >= self._most:
                 self.clear()
-            self[chunk] = terms
+            self[text] = terms
         return terms
 
 

@@ -39,7 +39,7 @@ from vocabtool.system.own_files import (
     no_space,
     sync_folder,
 )
-from vocabtool.system.ranking import Mask, RankedRows, Rows
+from vocabtool.system.ranking import Mask, RankedRows, Rows, Scores
 
 if TYPE_CHECKING:
     import tantivy
@@ -247,9 +247,10 @@ class TantivyReader:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents or not (query.must or query.should):
             return RankedRows.none()
-        lists = [self._best(native, query, limit, among) for native in self._queries(query)]
-        if len(lists) == 1:
-            return lists[0]
+        natives = self._queries(query)
+        if len(natives) == 1:
+            return self._best(natives[0], query, limit, among)
+        lists = [self._best(native, query, limit, among) for native in natives]
         rows = np.concatenate([ranked.rows for ranked in lists])
         scores = np.concatenate([ranked.scores for ranked in lists])
         best = np.lexsort((-scores, rows))  # keep each row once, with its highest score
@@ -259,8 +260,14 @@ class TantivyReader:
     def _queries(self, query: KeywordQuery) -> list[tantivy.Query]:
         """Return one or two queries; a document's score is the highest that it gets from any."""
         boolean, must, should = self._query.boolean_query, self._must, self._should
+        fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
+        clauses = {}
+        for clause in query.should:
+            clauses[clause.terms] = native = self._clause(clause)
+            fields[clause.terms[0].field].append((should, native))
+        if not (query.must or fields["surfaces"]):
+            return [boolean(fields["words"])]
         part_terms = {(term,) for clause in query.should for term in clause.parts}
-        clauses = {clause.terms: self._clause(clause) for clause in query.should}
         scored = []
         for clause in query.should:
             if clause.parts:  # the larger one of the identifier's score and the parts' sum counts
@@ -272,14 +279,10 @@ class TantivyReader:
         if query.must:
             musts = [(must, self._clause(clause)) for clause in query.must]
             return [boolean([*musts, *scored])]
-        fields: dict[Field, list[Any]] = {"words": [], "surfaces": []}
-        for clause in query.should:
-            fields[clause.terms[0].field].append((should, clauses[clause.terms]))
+        # Found by identifiers, scored by all clauses.
+        unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
         queries = [boolean(fields["words"])] if fields["words"] else []
-        if fields["surfaces"]:  # found by identifiers, scored by all clauses
-            unscored = self._query.const_score_query(boolean(fields["surfaces"]), 0.0)
-            queries.append(boolean([(must, unscored), *scored]))
-        return queries
+        return [*queries, boolean([(must, unscored), *scored])]
 
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         musts = [(self._must, self._clause(clause)) for clause in clauses]
@@ -371,12 +374,11 @@ class TantivyReader:
             rows, scores = self._fetch(query, count)
             passed = rows < len(among)
             passed[passed] = among[rows[passed]]
-            left = np.count_nonzero(passed)
-            if len(rows) < count or left >= limit:
-                if left < len(rows):
-                    rows, scores = rows[passed], scores[passed]
+            left = passed.nonzero()[0]
+            if len(rows) < count or len(left) >= limit:
+                rows, scores = rows[left], scores[left]
                 # The scores fall; rows with the same score may not be ascending.
-                if np.any((scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])):
+                if np.count_nonzero((scores[1:] == scores[:-1]) & (rows[1:] < rows[:-1])):
                     return RankedRows.of(rows, scores, limit)
                 return RankedRows(rows[:limit], scores[:limit])
             allowed = max(int(np.count_nonzero(among)), 1)
@@ -391,7 +393,7 @@ class TantivyReader:
                 both = self._query.boolean_query([(self._must, unscored), (self._must, query)])
                 return RankedRows.of(*self._fetch(both, len(looked_up)), limit)
 
-    def _fetch(self, query: tantivy.Query, limit: int) -> RankedRows:
+    def _fetch(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         hits: list[Any] = self._searcher.search(query, min(limit, self.documents), False).hits
         if not hits:
             return RankedRows.none()
@@ -399,7 +401,7 @@ class TantivyReader:
         rows = self._searcher.fast_field_values("row", list(addresses))
         bits = np.array(scores, np.float32).view(np.uint32) + _HALF
         bits &= _KEPT
-        return RankedRows(np.array(rows, np.int64), bits.view(np.float32))
+        return np.array(rows, np.int64), bits.view(np.float32)
 
 
 def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:

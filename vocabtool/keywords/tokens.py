@@ -60,7 +60,7 @@ A looser rule made search worse on texts with many gene names, such as ``IL-6``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -223,15 +223,17 @@ def _continues(character: str) -> bool:
     return unicodedataplus.grapheme_cluster_break(character) in _CONTINUING
 
 
-def tokens(text: str) -> Iterator[tuple[Span, tuple[Span, ...]]]:
-    """Yield the span of each token, and the spans of its runs: itself, unless it is compound."""
-    shape = text.translate(SHAPES)
+def tokens(text: str) -> list[tuple[Span, tuple[Span, ...]]]:
+    """Return the span of each token, and the spans of its runs: itself, unless it is compound."""
+    shape, spans = text.translate(SHAPES), list[tuple[Span, tuple[Span, ...]]]()
     for match in _TOKEN.finditer(shape):
         whole = Span(*match.span())
         if match[0].isalnum():  # fast path: a single run, like most tokens
-            yield whole, (whole,)
+            spans.append((whole, (whole,)))
         else:
-            yield whole, tuple(Span(*run.span()) for run in _RUNS.finditer(shape, *whole))
+            runs = [Span(*run.span()) for run in _RUNS.finditer(shape, *whole)]
+            spans.append((whole, tuple(runs)))
+    return spans
 
 
 def runs_of(text: str) -> list[str]:

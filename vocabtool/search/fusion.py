@@ -25,13 +25,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import Fusion
 from vocabtool.encoders.encoder import PROMPTS, decode_texts
 from vocabtool.encoders.open_encoder import import_named, name_of
 from vocabtool.encoders.sentence_transformers import PADDED, check_files, load
 from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.encoder_files import CONFIG, find_settings
 from vocabtool.formats.files import find_folder
-from vocabtool.search.settings import Reranker, Settings
+from vocabtool.search.settings import Reranker
 from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
 
 Fused = NDArray[np.float64]
@@ -91,33 +92,31 @@ class Candidates:
 
 
 def fuse(
-    candidates: Candidates, settings: Settings, m: float, subword: bool
-) -> tuple[Fused, Fused, float | None, float | None]:
+    candidates: Candidates, fusion: Fusion, a: float, m: float
+) -> tuple[Fused, Fused, float | None]:
     """Return what vector search adds to the score of each candidate, and what keyword search adds.
 
-    The third value is the weight ``a``, the fourth the final weight of keyword search. The fusion
-    ``coverage`` has the final weight a + (1 - a) m. Both weights are ``None`` for fusions without
-    weights. With weights, similarities and BM25 scores are scaled to 0..1.
+    The third value is the final weight of keyword search, or ``None`` for fusions without weights.
+    The fusion ``coverage`` has the final weight a + (1 - a) m. With weights, similarities and BM25
+    scores are scaled to 0..1.
 
-    ``m``: the share of the query's idf that comes from unknown words. ``subword``: whether the
-    model uses subword pieces.
+    ``a``: the weight of keyword search. ``m``: the share of the query's idf that comes from unknown
+    words.
     """
     near = candidates.similarities.astype(np.float64)
     lexical = candidates.bm25.astype(np.float64)
-    match settings.fusion:
+    match fusion:
         case "dense":
-            return near, np.zeros(len(near)), None, None
+            return near, np.zeros(len(near)), None
         case "keyword":
-            return np.zeros(len(near)), lexical, None, None
+            return np.zeros(len(near)), lexical, None
         case "rrf":  # 1 / (k + rank); a candidate without a rank gets nothing
             dense, keyword = (
                 np.divide(1.0, K_RRF + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
                 for ranks in candidates.ranks()
             )
-            return dense, keyword, None, None
-    a = weight = settings.weight(subword)
-    if settings.fusion == "coverage":
-        weight = a + (1 - a) * m
+            return dense, keyword, None
+    weight = a + (1 - a) * m if fusion == "coverage" else a
     if not candidates.dense:
         weight = 1.0
     elif not len(candidates.keyword):
@@ -133,7 +132,7 @@ def fuse(
     best = float(lexical.max(initial=0))
     if best > 0:
         lexical /= best
-    return (1 - weight) * near, weight * lexical, a, weight
+    return (1 - weight) * near, weight * lexical, weight
 
 
 def shared_ranks(scores: Scores) -> Places:

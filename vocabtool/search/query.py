@@ -322,7 +322,7 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
     for word in asking:
         for spelling in word.word.spellings:
             is_counted = len(spelling) == 1 and spelling[0] in counted
-            if not is_counted and all(frequencies[term] for term in spelling):
+            if not is_counted and all(map(frequencies.__getitem__, spelling)):
                 own, other = (
                     sum(idf(snapshot.rows, frequencies[term]) for term in some)
                     for some in (word.telling, spelling)
@@ -361,7 +361,7 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         operators=operators,
         is_cut=len(cut) < len(every_word),
         is_unknown=bool(counting)
-        and all(word.unknown or (word.status and not word.status.known) for word in counting),
+        and not [w for w in counting if not w.unknown and (w.status is None or w.status.known)],
     )
 
 
@@ -467,13 +467,12 @@ def term_clauses(
         wholes.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
     compared = [joined for _, joined, replaces in wholes if replaces and joined.parts]
     frequencies, bests = snapshot.statistics(terms, compared[:MAX_JOINED_WORDS])
+    rows = snapshot.rows
     for word, joined, replaces in wholes:
         of_parts = tuple([part.terms[0] for part in joined.parts])
-        mass = sum(
-            [clauses[term].boost * idf(snapshot.rows, frequencies[term]) for term in of_parts]
-        )
+        mass = sum([clauses[term].boost * idf(rows, frequencies[term]) for term in of_parts])
         score = max(WHOLE_OVER_PARTS * mass, bests.get(joined, 0.0) * (1 + NO_TIE))
-        weight = score / idf(snapshot.rows, frequencies[joined.whole])
+        weight = score / idf(rows, frequencies[joined.whole])
         if not replaces:
             least = CODE_WEIGHT if is_weighted and word.identifier else 0.0
             weight = max(weight, least, clauses[joined.whole].boost)
@@ -490,7 +489,7 @@ def unknown_share(
     subword pieces, and if the vocabulary is not available.
     """
     known_words = snapshot.known_words
-    if known_words is None or known_words.subword or not any(word.unknown for word in words):
+    if known_words is None or known_words.subword or not [w for w in words if w.unknown]:
         return 0.0
     masses: dict[Term, float] = {}
     unknown: set[Term] = set()

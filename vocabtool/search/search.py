@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isnan
 from string import ascii_lowercase
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -67,76 +68,31 @@ from vocabtool.system.ranking import Rows
 MAX_VALUES: Final = 20  # of a field in a facet
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Arrangement:
-    """The options of a search for sorting, facets, pages and groups, parsed.
+def parse_fields(
+    settings: Settings, snapshot: Snapshot
+) -> tuple[tuple[tuple[str, bool], ...], tuple[str, ...]]:
+    """Return the keys of the option ``sort`` of a search, and the fields of its ``facets``.
 
-    ``sort``: the keys, the most important one first: (field, whether its values fall). ``offset``:
-    number of hits before the page.
+    A key is (field, whether its values fall); the most important one comes first.
+
+    Raises ``ValueError`` if an option names a field that the index does not keep.
     """
-
-    sort: tuple[tuple[str, bool], ...] = ()
-    facets: tuple[str, ...] = ()
-    offset: int = 0
-    group_by: str | None = None
-
-    @classmethod
-    def of(cls, settings: Settings, snapshot: Snapshot) -> Arrangement:
-        """Parse the options ``sort`` and ``facets`` of a search.
-
-        Raises ``ValueError`` if an option names a field that the index does not keep.
-        """
-        sort, facets = settings.sort, settings.facets
-        keys = []
-        for text in [sort] if isinstance(sort, str) else sort:
-            name = text.removesuffix(":desc")
-            falling = name != text
-            keys.append((name if falling else text.removesuffix(":asc"), falling))
-        names = facets.split(",") if isinstance(facets, str) else facets
-        counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
-        fields = [("sort", name) for name, _ in keys] + [("facets", name) for name in counted]
-        if settings.group_by is not None:
-            fields.append(("group_by", settings.group_by))
-        for option, name in fields:
-            if name not in snapshot.fields:
-                kept = f"the kept fields are {names_of([*snapshot.fields])}"
-                raise ValueError(f"{option}: no field {name!r}; {kept}")
-        return cls(
-            sort=tuple(keys),
-            facets=counted,
-            offset=settings.offset,
-            group_by=settings.group_by,
-        )
-
-    def page(
-        self, snapshot: Snapshot, rows: Rows, k: int, total: int
-    ) -> tuple[Places, Sequence[int | None], int]:
-        """Return a page of at most ``k`` candidates or groups.
-
-        ``rows``: the best candidates, best first. ``total``: the number of all candidates.
-
-        Returns the place of each hit in ``rows``; for each hit, the number of other candidates in
-        its group (``None`` without groups); and the number of hits on all pages.
-        """
-        order = np.arange(len(rows))
-        for field, falling in reversed(self.sort):
-            codes = snapshot.value_ranks(field, rows[order])
-            ranks = -codes if falling else codes.view(np.uint64)  # -1, a missing value, is last
-            order = order[ranks.argsort(kind="stable")]
-        end = self.offset + k
-        if self.group_by is None:
-            places = order[self.offset : end]
-            further: Sequence[int | None] = [None] * len(places)
-        else:
-            groups = snapshot.value_ranks(self.group_by, rows[order])
-            alone = np.flatnonzero(groups < 0)  # a document without the field is its own group
-            groups[alone] -= alone
-            _, first, counts = np.unique(groups, return_index=True, return_counts=True)
-            by_place = first.argsort()
-            total = len(by_place)
-            places = order[first[by_place]][self.offset : end]
-            further = (counts[by_place] - 1)[self.offset : end].tolist()
-        return places, further, total
+    sort, facets = settings.sort, settings.facets
+    keys = []
+    for text in [sort] if isinstance(sort, str) else sort:
+        name = text.removesuffix(":desc")
+        falling = name != text
+        keys.append((name if falling else text.removesuffix(":asc"), falling))
+    names = facets.split(",") if isinstance(facets, str) else facets
+    counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    fields = [("sort", name) for name, _ in keys] + [("facets", name) for name in counted]
+    if settings.group_by is not None:
+        fields.append(("group_by", settings.group_by))
+    for option, name in fields:
+        if name not in snapshot.fields:
+            kept = f"the kept fields are {names_of([*snapshot.fields])}"
+            raise ValueError(f"{option}: no field {name!r}; {kept}")
+    return tuple(keys), counted
 
 
 def count_facets(
@@ -147,8 +103,6 @@ def count_facets(
     Returns the most frequent values of each field, and a note for each field with more values than
     ``MAX_VALUES``.
     """
-    if not fields:
-        return {}, []
     words = [word for word in query.words if word.counts]
     terms = dict.fromkeys(chain.from_iterable(word.terms for word in words))
     spelled = chain.from_iterable(word.word.spellings for word in words)
@@ -195,24 +149,29 @@ def search(
     vector: Vectors | None,
     *,
     settings: Settings = DEFAULTS,
+    a: float | None = None,
     chance: float | None = None,
     without: int | None = None,
     is_own: bool = False,
+    encoding: float = 0.0,
 ) -> Hits:
     """Return the best documents of an index for a query.
 
     - ``text``: ``None`` to search by vector only.
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
       If there is neither a vector nor a text, all documents that satisfy the condition are listed.
+    - ``a``: the weight of keyword search if ``settings`` have none, as the index was calibrated.
     - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
       document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
     - ``is_own``: whether the vector does not come from the words of ``text``. Otherwise it is not
       used if the model knows no word of the query.
+    - ``encoding``: the seconds that it took to encode the query.
 
     The order is by tier, score and id, unless ``settings`` change it. Raises ``ValueError`` for
     invalid arguments.
     """
+    began = perf_counter()
     query = parse_query(snapshot, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
     only_operators = bool(query.operators) and not query.searched
@@ -233,45 +192,57 @@ def search(
     if query.required:
         demands.append(Combination("all", query.required))
     allowed = snapshot.select(demands, without)
-    arrangement = Arrangement(offset=settings.offset)
-    if (settings.sort, settings.facets, settings.group_by) != ((), (), None):
-        arrangement = Arrangement.of(settings, snapshot)
+    sort: tuple[tuple[str, bool], ...] = ()
     facets, notes = dict[str, tuple[ValueCount, ...]](), list[str]()
-    if arrangement.facets:
-        facets, notes = count_facets(snapshot, arrangement.facets, query, allowed)
+    if (settings.sort, settings.facets, settings.group_by) != ((), (), None):
+        sort, counted = parse_fields(settings, snapshot)
+        if counted:
+            facets, notes = count_facets(snapshot, counted, query, allowed)
     retrieval = Retrieval(
         snapshot=snapshot,
         settings=settings,
         query=query,
         text=text,
-        vector=vector,
+        vector=vector if has_vector else None,
+        vector_note=NO_VECTOR if vector is None else None if has_vector else ZERO_VECTOR,
         allowed=allowed,
-        arrangement=arrangement,
+        sort=sort,
         facets=facets,
         facet_notes=notes,
+        began=began,
+        encoding=encoding,
     )
-    return retrieval.list_documents() if is_list else retrieval.rank(chance, is_own=is_own)
+    return retrieval.list_documents() if is_list else retrieval.rank(a, chance, is_own=is_own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retrieval:
-    """A search whose arguments were checked. ``allowed``: the documents that it may find."""
+    """A search whose arguments were checked.
+
+    - ``vector``: not zero. ``vector_note``: why there is none.
+    - ``allowed``: the documents that the search may find.
+    - ``sort``: from :func:`parse_fields`.
+    - ``began``: the time of ``perf_counter``. ``encoding``: the seconds before it.
+    """
 
     snapshot: Snapshot
     settings: Settings
     query: Query
     text: str | None
     vector: Vectors | None
+    vector_note: str | None
     allowed: Selection
-    arrangement: Arrangement
+    sort: tuple[tuple[str, bool], ...]
     facets: Mapping[str, tuple[ValueCount, ...]]
     facet_notes: Sequence[str]
+    began: float
+    encoding: float
 
     def list_documents(self) -> Hits:
         """Return the allowed documents, by default in the order of their ids."""
         snapshot, query, notes = self.snapshot, self.query, self.facet_notes
         rows = snapshot.in_order(self.allowed)
-        places, further, total = self.arrangement.page(snapshot, rows, self.settings.k, len(rows))
+        places, further, total = self._arrange(rows, len(rows))
         hits = [
             Hit(
                 id=document.id,
@@ -288,52 +259,51 @@ class Retrieval:
         if not len(rows):
             nothing = NO_FULFILMENT if query.operators else NO_MATCH
             notes = [NO_DOCUMENTS if snapshot.is_empty(snapshot.live) else nothing, *notes]
+        return self._result(self._summary(), hits, notes, total)
+
+    def _result(
+        self, summary: QuerySummary, hits: Sequence[Hit], notes: Sequence[str], total: int
+    ) -> Hits:
         return Hits(
-            query=self._summary(),
+            query=summary,
             hits=tuple(hits),
             notes=tuple(notes),
+            suggestions=_suggest_spellings(self.snapshot, self.query),
             facets=self.facets,
             total=total,
-            kinds=snapshot.fields,
+            seconds={"encode": self.encoding, "search": perf_counter() - self.began},
+            kinds=self.snapshot.fields,
         )
 
-    def rank(self, chance: float | None, *, is_own: bool) -> Hits:
+    def rank(self, a: float | None, chance: float | None, *, is_own: bool) -> Hits:
         """Search both legs and fuse their scores. For the arguments see :func:`search`."""
         snapshot, settings, query = self.snapshot, self.settings, self.query
-        vector = self.vector
-        if vector is not None and (settings.fusion == "keyword" or not np.count_nonzero(vector)):
-            vector = None
+        vector = None if settings.fusion == "keyword" else self.vector
         limit = max(settings.limit(snapshot.rows), settings.k)
         candidates, tiers = snapshot.legs(query.keywords, vector, limit, self.allowed)
         notes = self._notes(candidates, tiers)
-        hits: tuple[Hit, ...] = ()
-        total, a, weight = 0, None, None
         known_words = snapshot.known_words
         subword = known_words is not None and known_words.subword
         # A word that is not in a vocabulary still makes a good vector of its pieces.
         is_usable = is_own or subword or known_words is None or settings.fusion == "dense"
-        is_hopeless = query.is_unknown and not is_usable and not len(candidates.keyword)
-        if is_hopeless:
-            notes += [] if query.operators or NO_MATCH in notes else [NOTHING]
+        has_keywords = len(candidates.keyword) > 0
+        if query.is_unknown and not is_usable and not has_keywords:
+            if not query.operators and NO_MATCH not in notes:
+                notes.append(NOTHING)
+            summary, hits, total = self._summary(), list[Hit](), 0
         else:
-            near, by_words, a, weight = fuse(candidates, settings, query.m, subword)
+            a = settings.weight(subword, a)
+            near, by_words, weight = fuse(candidates, settings.fusion, a, query.m)
             is_mixed = query.words and settings.fusion in MIXED
-            if chance is not None and is_mixed and not len(candidates.keyword):
+            if chance is not None and is_mixed and not has_keywords:
                 nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
                 if nearest <= chance:
                     reached = f"a nonsense query reaches {chance:.3f}"
                     notes.append(f"{BY_CHANCE}: similarity {nearest:.3f}; {reached}")
             hits, total = self._page(candidates, tiers, (near, by_words), vector, weight)
-        m = query.m if settings.fusion == "coverage" and not is_hopeless else None
-        return Hits(
-            query=self._summary(a, m, weight),
-            hits=hits,
-            notes=tuple(notes),
-            suggestions=_suggest_spellings(snapshot, query),
-            facets=self.facets,
-            total=total,
-            kinds=snapshot.fields,
-        )
+            m = query.m if settings.fusion == "coverage" else None
+            summary = self._summary(None if weight is None else a, m, weight)
+        return self._result(summary, hits, notes, total)
 
     def _notes(self, candidates: Candidates, tiers: NDArray[np.int8]) -> list[str]:
         snapshot, settings, query = self.snapshot, self.settings, self.query
@@ -349,12 +319,10 @@ class Retrieval:
         if is_restricted and not len(candidates.rows) and snapshot.is_empty(self.allowed):
             nothing = NO_PHRASE if query.required else NO_MATCH
             notes.append(NO_FULFILMENT if query.operators else nothing)
-        if not snapshot.rows:
+        if not len(candidates.rows) and not snapshot.rows:
             notes.append(NO_DOCUMENTS)
-        if settings.fusion != "keyword" and (
-            self.vector is None or not np.count_nonzero(self.vector)
-        ):
-            notes.append(NO_VECTOR if self.vector is None else ZERO_VECTOR)
+        if self.vector_note is not None and settings.fusion != "keyword":
+            notes.append(self.vector_note)
         known_words = snapshot.known_words
         if settings.explain and known_words is None:
             notes.append(NO_VOCABULARY)
@@ -384,7 +352,7 @@ class Retrieval:
         parts: tuple[Fused, Fused],
         vector: Vectors | None,
         weight: float | None,
-    ) -> tuple[tuple[Hit, ...], int]:
+    ) -> tuple[list[Hit], int]:
         """Return a page of the best candidates, and the number of hits on all pages.
 
         ``parts``: what each leg adds to the scores. ``weight``: that of keyword search. If it is 1,
@@ -416,10 +384,18 @@ class Retrieval:
             fused_ranks = (order + 1).tolist()
             places, best = places[order][:count], best[order][:count]
         total = int(np.count_nonzero(scores > 0)) if by_words else len(rows)
-        shown, further, total = self.arrangement.page(snapshot, rows[places], settings.k, total)
-        places, best = places[shown], best[shown]
-        columns = (best, tiers[places], candidates.similarities[places], candidates.bm25[places])
-        hits = tuple(
+        shown, further, total = self._arrange(rows[places], total)
+        places = places[shown]
+        columns = (
+            snapshot.fetch_documents(rows[places]),
+            shown.tolist(),
+            further,
+            best[shown].tolist(),
+            tiers[places].tolist(),
+            candidates.similarities[places].tolist(),
+            candidates.bm25[places].tolist(),
+        )
+        hits = [
             Hit(
                 id=document.id,
                 text=document.text,
@@ -431,18 +407,38 @@ class Retrieval:
                 rerank=relevance[at],
                 further=more,
             )
-            for document, at, more, score, tier, similarity, bm25 in zip(
-                snapshot.fetch_documents(rows[places]),
-                shown.tolist(),
-                further,
-                *(column.tolist() for column in columns),
-                strict=True,
-            )
-        )
+            for document, at, more, score, tier, similarity, bm25 in zip(*columns, strict=True)
+        ]
         if settings.explain:
             ranks = [fused_ranks[at] for at in shown.tolist()]
             hits = self._explain(hits, candidates, parts, places, ranks, vector)
         return hits, total
+
+    def _arrange(self, rows: Rows, total: int) -> tuple[Places, Sequence[int | None], int]:
+        """Sort and group the candidates, and cut a page of at most ``k`` of them or of groups.
+
+        ``rows``: the best candidates, best first. ``total``: the number of all candidates.
+
+        Returns the place of each hit in ``rows``; for each hit, the number of other candidates in
+        its group (``None`` without groups); and the number of hits on all pages.
+        """
+        snapshot, settings = self.snapshot, self.settings
+        order = np.arange(len(rows))
+        for field, falling in reversed(self.sort):
+            codes = snapshot.value_ranks(field, rows[order])
+            ranks = -codes if falling else codes.view(np.uint64)  # -1, a missing value, is last
+            order = order[ranks.argsort(kind="stable")]
+        start, end = settings.offset, settings.offset + settings.k
+        if settings.group_by is None:
+            places = order[start:end]
+            return places, [None] * len(places), total
+        groups = snapshot.value_ranks(settings.group_by, rows[order])
+        alone = np.flatnonzero(groups < 0)  # a document without the field is its own group
+        groups[alone] -= alone
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        by_place = first.argsort()
+        places = order[first[by_place]][start:end]
+        return places, (counts[by_place] - 1)[start:end].tolist(), len(by_place)
 
     def _explain(
         self,
@@ -452,7 +448,7 @@ class Retrieval:
         places: Places,
         fused_ranks: Sequence[int | None],
         vector: Vectors | None,
-    ) -> tuple[Hit, ...]:
+    ) -> list[Hit]:
         """Return the hits with explanations. ``places``: theirs among the candidates."""
         snapshot, query = self.snapshot, self.query
         if not query.counted:  # keywords were not searched: explain with plain BM25
@@ -488,7 +484,7 @@ class Retrieval:
         marked = [tuple(highlights(hit.text, marked_words, snapshot.cutter)) for hit in hits]
         matched = matched_words(snapshot, query, rows)
         whys = map(Explanation, *legs, matched, alone, marked, fused_ranks)
-        return tuple(replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True))
+        return [replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True)]
 
     def _summary(
         self, a: float | None = None, m: float | None = None, weight: float | None = None
@@ -591,7 +587,10 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
         return not query.frequencies.get(term)
 
     near_of: dict[str, list[Term]] = {}
-    absent = {word.word.surface: word for word in query.words if _stands_nowhere(word, is_absent)}
+    candidates = [w for w in query.words if w.counts and not query.frequencies.get(w.exact)]
+    absent = {word.word.surface: word for word in candidates if _has_no_form(word, is_absent)}
+    if not absent:
+        return ()
     for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
         if word.word.surfaces:
             near_of[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
@@ -629,13 +628,13 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
     )
 
 
-def _stands_nowhere(word: WeighedWord, is_absent: Callable[[Term], bool]) -> bool:
-    """Return whether no document has the word, nor another spelling or all parts of it."""
-    if not word.counts or not is_word(word.word.surface):
+def _has_no_form(word: WeighedWord, is_absent: Callable[[Term], bool]) -> bool:
+    """Return whether no document has another spelling of a word, nor all parts of it."""
+    if not is_word(word.word.surface):
         return False
     others = any(not any(map(is_absent, spelling)) for spelling in word.word.spellings)
     stems = [Term("words", stem) for stem in word.word.words]
-    return is_absent(word.exact) and any(map(is_absent, stems)) and not others
+    return any(map(is_absent, stems)) and not others
 
 
 def _near_words(snapshot: Snapshot, word: str, stem: str) -> list[Term]:
@@ -687,7 +686,8 @@ def find_similar(
         snapshot,
         " ".join(words) or None,
         snapshot.take(rows)[0],
-        settings=Settings(k=k, a=a, where=where, explain=explain, guarantee=False, literal=True),
+        settings=Settings(k=k, where=where, explain=explain, guarantee=False, literal=True),
+        a=a,
         without=row,
         is_own=True,
     )

@@ -126,13 +126,15 @@ class Settings:
                 what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
 
-    def weight(self, subword: bool) -> float:
-        """Return the setting ``a``, or its default if it is ``None``.
+    def weight(self, subword: bool, calibrated: float | None = None) -> float:
+        """Return the setting ``a``; if it is ``None``, the calibrated weight, or else the default.
 
         ``subword``: whether the model uses subword pieces.
         """
         if self.a is not None:
             return self.a
+        if calibrated is not None:
+            return calibrated
         return A_OF_PIECES if subword else A_OF_WORDS
 
     def limit(self, documents: int) -> int:

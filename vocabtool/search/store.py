@@ -61,7 +61,8 @@ class KnownWords:
     def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
         """Return the status of each word. New words are looked up in one call of the model."""
         remembered, judged = self._remembered, dict[str, WordStatus]()
-        if new := [word for word in dict.fromkeys(surfaces) if word not in remembered]:
+        new = [word for word in dict.fromkeys(surfaces) if word not in remembered]
+        if new:
             batch = self.words.look_up(new)
             missed = np.append(0, np.cumsum(~batch.known[batch.codes]))
             pieces = None

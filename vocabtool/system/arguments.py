@@ -125,15 +125,17 @@ def check_options(record: Any) -> None:
 
     ``record``: a dataclass whose fields :func:`vocabtool.choices.option` made.
     """
-    types, choices, ranges = _rules_of(record.__class__)
-    values = {name: getattr(record, name) for name in types}
+    types, choices, ranges, defaults = _rules_of(record.__class__)
+    given = {name: getattr(record, name) for name in types}
+    # A default is valid.
+    values = {name: value for name, value in given.items() if value is not defaults[name]}
     _check_types(values, types)
     for name, allowed in choices.items():
-        value = values[name]
+        value = values.get(name)
         if value is not None and value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
     for name, (least, most) in ranges.items():
-        value = values[name]
+        value = values.get(name)
         if value is not None and not least <= value <= most:
             wanted = f"at least {least}" if most == inf else f"from {least} to {most}"
             raise ValueError(f"{name} must be {wanted}, got {value!r}")
@@ -142,17 +144,18 @@ def check_options(record: Any) -> None:
 @cache
 def _rules_of(
     kind: Any,
-) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]]]:
-    """Return the types, the choices and the ranges of the options of a dataclass."""
+) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]], dict[str, object]]:
+    """Return the types, choices, ranges and defaults of the options of a dataclass."""
     scope, hints = vars(sys.modules[kind.__module__]), get_type_hints(kind)
     types = {field.name: _accepted_types(field.type, scope) for field in fields(kind)}
+    defaults = {field.name: field.default for field in fields(kind)}
     choices, ranges = {}, {}
     for name, option in options_of(kind).items():
         if allowed := choices_in(hints[name]):
             choices[name] = allowed
         if option.least is not None:
             ranges[name] = (option.least, inf if option.most is None else option.most)
-    return types, choices, ranges
+    return types, choices, ranges, defaults
 
 
 def _check_types(values: Mapping[str, object], types: Types) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ class RankedRows(NamedTuple):
     scores: Scores
 
     @classmethod
+    @cache
     def none(cls) -> RankedRows:
         return cls(np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -39,13 +41,6 @@ def are_among(rows: Rows, others: Rows) -> Mask:
     at = ascending.searchsorted(rows)
     at[at == len(others)] = 0
     return np.equal(ascending[at], rows)
-
-
-def mask_of(rows: Rows) -> Mask:
-    """Return a mask, shape (highest row + 1,), that is true at ``rows`` and false elsewhere."""
-    mask = np.zeros(int(rows.max(initial=-1)) + 1, np.bool_)
-    mask[rows] = True
-    return mask
 
 
 class Near(NamedTuple):
