@@ -135,6 +135,9 @@ def weigh(
     ``texts``: batches of texts. ``files``: the names of the files that contain the texts. ``rule``:
     as for :func:`diff`.
     """
+    from vocabtool.streams.stream import Stream  # most comparisons read no documents
+
+    stream = Stream.of(texts)
     a, b, notes, folds = comparison.a, comparison.b, comparison.notes, comparison.fold
     if rule is None and comparison.by_text:
         try:
@@ -145,9 +148,9 @@ def weigh(
                 f"own: {error}",
             )
         else:
-            return replace(comparison, cuts=count_cuts(*words, texts, folds=folds, sources=files))
+            return replace(comparison, cuts=count_cuts(*words, stream, folds=folds, sources=files))
     use = count_use(
-        a.vocabulary, b.vocabulary, texts, rule=rule or RULE, folds=folds, sources=files
+        a.vocabulary, b.vocabulary, stream, rule=rule or RULE, folds=folds, sources=files
     )
     return replace(comparison, use=use, notes=notes)
 

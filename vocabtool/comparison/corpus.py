@@ -10,9 +10,9 @@ Memory grows with the vocabularies, not with the corpus.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,9 @@ from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from vocabtool.streams.stream import Stream
 
 RULE: Final = "keras"  # the default rule
 TOGETHER: Final = 16 << 20  # bytes of words per lookup: about 80 MB of text
@@ -97,19 +100,17 @@ class Use:
 def count_use(
     a: Vocabulary,
     b: Vocabulary,
-    batches: Iterable[pa.StringArray],
+    stream: Stream[pa.StringArray],
     *,
     rule: str = RULE,
     folds: Collection[Fold] = (),
     sources: tuple[str, ...] = (),
 ) -> Use:
-    """Count, over batches of texts, how many tokens A knows and how many B knows.
+    """Count, over a stream of batches of texts, how many tokens A knows and how many B knows.
 
     ``rule``: a name from ``tokenization/rule.py``. ``folds``: ``case`` and ``nfkc`` are applied to
     entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
     """
-    from vocabtool.streams.stream import Stream  # most comparisons read no documents
-
     if tokenizer_file(rule) is not None:
         raise VocabtoolError(
             f"the rule {rule} makes pieces, but one rule for both vocabularies must make words, "
@@ -139,7 +140,7 @@ def count_use(
         words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
         return len(texts), words, np.bincount(coded.codes, minlength=len(words))
 
-    counted = Stream.of(batches).map(count)
+    counted = stream.map(count)
     for group in in_batches(counted, LOOKUPS, weight=lambda one: one[1].nbytes, most=TOGETHER):
         words = fold_entries(pa.concat_arrays([words for _, words, _ in group]), folds)
         of_words = np.concatenate([count_of for _, _, count_of in group])
@@ -233,18 +234,18 @@ class Cuts:
 def count_cuts(
     a: Words,
     b: Words,
-    batches: Iterable[pa.StringArray],
+    stream: Stream[pa.StringArray],
     *,
     folds: Collection[Fold] = (),
     sources: tuple[str, ...] = (),
 ) -> Cuts:
-    """Count the words and pieces that A and B make of batches of texts.
+    """Count the words and pieces that A and B make of a stream of batches of texts.
 
     ``folds``: ``case`` and ``nfkc`` are applied before words of A are compared with words of B.
     ``sources``: the names of the files that contain the texts.
     """
     documents, sides = 0, (_Side(a, folds), _Side(b, folds))
-    for texts in batches:
+    for texts in stream:
         documents += len(texts)
         for side, other in (sides, sides[::-1]):
             side.count(texts, other)

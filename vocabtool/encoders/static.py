@@ -66,6 +66,7 @@ from vocabtool.formats.encoder_files import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.formats.files import find_folder
 from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.system.own_files import CACHE, user_cache
+from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import starts_of, texts_array
@@ -215,10 +216,10 @@ class StaticEncoder(Encoder):
         """
         if self.options.weights == "none":
             return self
-        sample, words = islice(texts, most), len(self.vectors.matrix)
+        words = len(self.vectors.matrix)
         counts = np.zeros(words, np.int64)
         documents = tokens = 0
-        while tokens < MAX_WORDS and (batch := list(islice(sample, BATCH_ROWS))):
+        for batch in in_batches(islice(texts, most), BATCH_ROWS):
             rows, offsets = self._known_rows(texts_array(batch))
             tokens += len(rows)
             documents += len(batch)
@@ -226,6 +227,8 @@ class StaticEncoder(Encoder):
             text = np.repeat(np.arange(len(batch)), np.diff(offsets))
             distinct = np.unique(text * words + rows)
             counts += np.bincount(distinct % words, minlength=words)
+            if tokens >= MAX_WORDS:
+                break
         positions = np.flatnonzero(counts)
         if not len(positions):
             raise VocabtoolError(

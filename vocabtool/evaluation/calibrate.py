@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import log
@@ -51,6 +51,7 @@ from vocabtool.search.fusion import Candidates, best_places, fuse
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Snapshot
+from vocabtool.streams.stream import Stream
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 if TYPE_CHECKING:
@@ -405,21 +406,26 @@ def calibrate(
     if len(queries) < 2 * MIN_SAMPLE:
         return None
     show = progress or (lambda step, share: None)
-    texts, copies = [query.text for query in queries], [query.copy for query in queries]
-    starts = range(0, len(texts), ENCODED_TOGETHER)
-    encoded = []
-    for encode, batch in ((encoder.encode_queries, texts), (encoder.encode, copies)):
-        for start in starts:
-            encoded.append(encode(batch[start : start + ENCODED_TOGETHER]))
-            show("texts encoded to calibrate", len(encoded) / (2 * len(starts)))
-    vectors, copied = np.split(prepare(np.concatenate(encoded), metric), [len(queries)])
+    encoded: list[Vectors] = []
+    done = 0
+    for encode, texts in (
+        (encoder.encode_queries, [query.text for query in queries]),
+        (encoder.encode, [query.copy for query in queries]),
+    ):
+        batches = Stream.of(texts).batch(ENCODED_TOGETHER)
+        for vectors in batches.map(encode, workers=encoder.threads):
+            encoded.append(vectors)
+            done += len(vectors)
+            show("texts encoded to calibrate", done / (2 * len(queries)))
+    of_queries, of_copies = np.split(prepare(np.concatenate(encoded), metric), [len(queries)])
     # The default settings, except for lists that contain all ranks that count.
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
     words: list[Rows] = []
     terms_of = terms_of_copies(snapshot, queries)
-    for query, terms, vector, of_copy in zip(queries, terms_of, vectors, copied, strict=True):
+    rows = zip(queries, terms_of, of_queries, of_copies, strict=True)
+    for query, terms, vector, of_copy in rows:
         copy = ShortenedCopy(
             row=query.row,
             terms=terms,
@@ -464,15 +470,12 @@ def terms_of_copies(snapshot: IndexSnapshot, queries: Sequence[PseudoQuery]) -> 
 def sample_queries(snapshot: IndexSnapshot, count: int, seed: int) -> list[PseudoQuery]:
     generator = np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
-    queries: list[PseudoQuery] = []
-    for start in range(0, len(rows), count):
-        batch = rows[start : start + count]
-        documents = snapshot.fetch_documents(batch)
-        for row, document in zip(batch.tolist(), documents, strict=True):
-            queries += pseudo_queries(row, document, snapshot.cutter, generator)
-            if len(queries) == 2 * count:
-                return queries
-    return queries
+
+    def queries_of(batch: list[int]) -> Iterator[PseudoQuery]:
+        for row, document in zip(batch, snapshot.fetch_documents(np.array(batch)), strict=True):
+            yield from pseudo_queries(row, document, snapshot.cutter, generator)
+
+    return [*Stream.of(rows.tolist()).batch(count).flat_map(queries_of).take(2 * count)]
 
 
 def rank_of(row: int, ranking: Rows) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -54,6 +53,7 @@ from vocabtool.search.search import find_similar, search
 from vocabtool.search.settings import Calibration, Search, Searches, Settings
 from vocabtool.system.arguments import check_arguments, takes
 from vocabtool.system.messages import Progress, plural
+from vocabtool.system.parallel import parallel_map
 
 if TYPE_CHECKING:
     from vocabtool.index.postgres.store import PostgresStore
@@ -690,7 +690,8 @@ class Index:
                     encoded_vectors[place] = vector
         encoding = perf_counter() - began
 
-        def ask(text: str | None, vector: Vectors | None) -> Hits:
+        def ask(query: tuple[str | None, Vectors | None]) -> Hits:
+            text, vector = query
             chance = None
             if vector is not None and manifest.chance is not None:
                 scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
@@ -707,9 +708,9 @@ class Index:
             )
 
         if len(texts) == 1:
-            return [ask(texts[0], encoded_vectors[0])]
-        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            return [*pool.map(ask, texts, encoded_vectors)]
+            return [ask((texts[0], encoded_vectors[0]))]
+        queries = zip(texts, encoded_vectors, strict=True)
+        return [*parallel_map(ask, queries, workers=threads or os.cpu_count() or 1)]
 
     @check_arguments
     def similar(
