@@ -11,7 +11,7 @@ import pytest
 import vocabtool
 from tests.cli.running import run
 from vocabtool.cli.main import COMMANDS
-from vocabtool.documents import ReadOptions
+from vocabtool.documents import ReadOptions, batches, documents, extent, left_out
 from vocabtool.oov import report  # a later import must not replace the function by the package
 
 MODEL = "data/sentence_encoder"
@@ -81,6 +81,22 @@ def test_an_index_by_its_path(tmp_path: Path) -> None:
     (tmp_path / "qrels.tsv").write_text("1\tx\t1\n")
     scores = vocabtool.eval(folder, tmp_path / "queries.tsv", tmp_path / "qrels.tsv")
     assert scores.rows[0].measures["ndcg@10"] == 1
+
+
+def test_options_of_reading_have_one_name() -> None:
+    """``read``, in each function that takes them."""
+    of_folders = (vocabtool.embed, vocabtool.index, vocabtool.Index.load)
+    for function in (
+        batches,
+        documents,
+        extent,
+        left_out,
+        vocabtool.oov,
+        vocabtool.train,
+        *of_folders,
+    ):
+        taken = inspect.signature(function).parameters.items()
+        assert [name for name, about in taken if "ReadOptions" in str(about.annotation)] == ["read"]
 
 
 def test_each_command_has_a_function() -> None:

@@ -189,7 +189,7 @@ def read_documents(
     from vocabtool.documents.reading import batches, extent
 
     with progress_bar(False) as update:
-        size_of_all = extent(files, options=read).bytes if update else None
+        size_of_all = extent(files, read=read).bytes if update else None
         count, speed = 0, Speed()
         for batch in batches(files, read, log=log, size=size):
             yield batch

@@ -212,7 +212,7 @@ def reading_documents(name: str) -> Iterator[None]:
 
 
 def left_out(
-    sources: Sources, options: ReadOptions = DEFAULTS, own: Path | None = None
+    sources: Sources, read: ReadOptions = DEFAULTS, own: Path | None = None
 ) -> tuple[str, ...]:
     """Return a note for each folder in which some files are not read.
 
@@ -225,7 +225,7 @@ def left_out(
             continue
         whys = Counter(
             why
-            for file, why in walk(folder, options)
+            for file, why in walk(folder, read)
             if why is not None and not (own and Path(file).parent.resolve().is_relative_to(own))
         )
         ignored = whys.pop(IGNORED, 0)

@@ -88,7 +88,7 @@ WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be
 
 def batches(
     sources: Sources,
-    options: ReadOptions = DEFAULTS,
+    read: ReadOptions = DEFAULTS,
     *,
     log: ReadLog | None = None,
     size: int = BATCH_BYTES,
@@ -110,7 +110,7 @@ def batches(
     :class:`Document`. But strings in a list are names of files: to read a list of texts, pass
     ``iter(texts)``. Files are found and opened one after another.
 
-    ``log``: counts invalid rows, repeated ids and bytes read. Required if the options allow rows or
+    ``log``: counts invalid rows, repeated ids and bytes read. Required if ``read`` allows rows or
     documents to be skipped.
     ``size``: approximate bytes of text in a batch; a longer text is a batch of its own.
     ``rows``: maximum number of documents in a batch of Python objects, a JSON array, TFRecord or
@@ -130,20 +130,20 @@ def batches(
     - :class:`NotFound`
     - :class:`UnsupportedFormat`
     """
-    if options.on_duplicate == "first" and log is None:
+    if read.on_duplicate == "first" and log is None:
         raise ValueError("on_duplicate='first' needs log=ReadLog(), which counts what is skipped")
-    request = _request(options, log, size, start)
+    request = _request(read, log, size, start)
     request.rows, request.measure = rows, measure
     of_sources = (_of_source(name, source, request) for name, source in each_source(sources))
     whole: Iterator[Batch] = chain.from_iterable(of_sources)
-    if options.on_duplicate is not None:
+    if read.on_duplicate is not None:
         whole = _without_repeated(whole, request)
     yield from _split_and_drop(whole, request)  # ids are those of rows until here
 
 
 def documents(
     sources: Sources,
-    options: ReadOptions = DEFAULTS,
+    read: ReadOptions = DEFAULTS,
     *,
     log: ReadLog | None = None,
     size: int = BATCH_BYTES,
@@ -156,14 +156,14 @@ def documents(
     as ``corpus.jsonl:17``; the fields are all fields
     of the item except the text. Repeated ids are not detected.
     """
-    options = replace(options, keep=(), on_duplicate=None)
-    request = _request(options, log, size, start)
+    read = replace(read, keep=(), on_duplicate=None)
+    request = _request(read, log, size, start)
     request.whole = True
     for name, source in each_source(sources):
         request.source = name
-        if options.splits_rows and not isinstance(source, str):
+        if read.splits_rows and not isinstance(source, str):
             wanted = "works only for files in documents(); use batches() for Python objects"
-            raise ValueError(f"{name}: split={options.split!r} {wanted}")
+            raise ValueError(f"{name}: split={read.split!r} {wanted}")
         if not isinstance(source, str) and not is_table(source):
             for row, item in object_rows(source, request):
                 if request.left:
@@ -320,26 +320,26 @@ class Extent(NamedTuple):
     bytes: int | None = None
 
 
-def extent(sources: Sources, *, options: ReadOptions = DEFAULTS) -> Extent:
+def extent(sources: Sources, *, read: ReadOptions = DEFAULTS) -> Extent:
     """Return the total number of rows and bytes of ``sources``.
 
     The number of rows is known for Parquet, Arrow IPC files and objects with ``len``. The number of
     bytes is known for regular files. Neither number is known if a file is missing or damaged.
 
-    ``sources``: as for :func:`batches`. ``options``: how the files are read.
+    ``sources``: as for :func:`batches`. ``read``: how the files are read.
     """
     extents: list[Extent] = []
     for _, source in each_source(sources):
         if isinstance(source, str):
             try:
-                for file in find(source, options):
+                for file in find(source, read):
                     is_file = file != STDIN and Path(file).is_file()
-                    counts = tables.row_counts(file, options) if is_file else None
+                    counts = tables.row_counts(file, read) if is_file else None
                     size = Path(file).stat().st_size if is_file else None
                     extents.append(Extent(None if counts is None else sum(counts), size))
             except (VocabtoolError, OSError):
                 extents.append(Extent())
-        elif is_indexable(source) and not options.splits_rows:
+        elif is_indexable(source) and not read.splits_rows:
             extents.append(Extent(len(source)))
         else:
             extents.append(Extent())

@@ -291,7 +291,7 @@ def check_counts(
     if options.on_duplicate == "first":
         what = "on_duplicate='first' leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
-    count = extent(sources, options=options).rows
+    count = extent(sources, read=options).rows
     if count is None:
         plain = replace(options, keep=(), id_field=None, on_duplicate=None)
         count = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))

@@ -145,7 +145,7 @@ def embed(
     sources: Sources,
     model: Model,
     output: str | Path,
-    options: ReadOptions | None = None,
+    read: ReadOptions | None = None,
     *,
     text: bool = True,
     shard_rows: int = SHARD_ROWS,
@@ -157,7 +157,7 @@ def embed(
     ray: int | None = None,
     ray_address: str | None = None,
     progress: Progress | None = None,
-    **read: Unpack[ReadArguments],
+    **more: Unpack[ReadArguments],
 ) -> EmbedReport:
     """Write the vectors of documents into a folder of Parquet shards, or resume such a run.
 
@@ -167,7 +167,7 @@ def embed(
     ``sources``: as in :func:`vocabtool.documents.batches`. A list of strings names files, so pass
     texts as ``iter(texts)``.
     ``model``: as in :func:`open_encoder`.
-    ``options``: how documents are read. Other keyword arguments replace fields of these
+    ``read``: how documents are read. Other keyword arguments replace fields of these
     :class:`vocabtool.documents.ReadOptions`.
     ``text``: whether to store the texts.
     ``shard_rows``: number of rows of a shard. A shard ends earlier at 256 MB of text.
@@ -185,15 +185,13 @@ def embed(
     process already writes to it, :class:`NotFound` if there is no document, and
     :class:`VocabtoolError` for invalid documents, models or folders.
     """
-    options = replace(options or ReadOptions(), **read)
+    read = replace(read or ReadOptions(), **more)
     numbers = {"shard_rows": shard_rows, "batch_size": batch_size, "threads": threads, "ray": ray}
-    _check_arguments(options, numbers, ray_address)
+    _check_arguments(read, numbers, ray_address)
     with open_folder(Path(output)) as folder:
-        files = files_outside(sources, folder.path, options)
+        files = files_outside(sources, folder.path, read)
         watched = facts_of(files or ())
-        encoder = fit_encoder(
-            open_encoder(model), None if force else folder.weights(), files, options
-        )
+        encoder = fit_encoder(open_encoder(model), None if force else folder.weights(), files, read)
         plan = Plan(
             encoder=encoder.fingerprint,
             words=_words_of(encoder),
@@ -201,7 +199,7 @@ def embed(
             inputs=watched,
             source=source,
             # Other files are seen in `inputs`; skipped rows in the number of documents.
-            read=replace(options, on_error="raise", include=(), exclude=(), gitignore=True),
+            read=replace(read, on_error="raise", include=(), exclude=(), gitignore=True),
             text=text,
             shard_rows=shard_rows,
             batch_size=batch_size or encoder.max_batch,
@@ -215,7 +213,7 @@ def embed(
         done = {number: shard.counts.documents for number, shard in shards.items()}
         measure = CountTokens.of(encoder.words, encoder.max_tokens)
         read_slabs = partial(
-            slabs_of, sources if files is None else files, options, plan, done, measure
+            slabs_of, sources if files is None else files, read, plan, done, measure
         )
         # An actor may have another working directory.
         path, threads = folder.path.absolute(), threads or encoder.threads
@@ -259,7 +257,7 @@ def embed(
             first_skipped=tuple(Skip(*skip) for skip in manifest.first_skipped),
             dropped=manifest.dropped,
             seconds=time.monotonic() - tally.began,
-            notes=(*notes, *log.notes, *left_out(sources, options, folder.path)),
+            notes=(*notes, *log.notes, *left_out(sources, read, folder.path)),
         )
 
 

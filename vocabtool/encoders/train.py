@@ -82,7 +82,7 @@ def train(sources: Sources, request: Training) -> TrainedVectors:
     show, log = request.progress or (lambda *_: None), request.log or ReadLog()
     read = request.read or ReadOptions()
     read.refuse_weights()
-    size, split = extent(sources, options=read).bytes, Rule(parse_rule(rule)).token_codes
+    size, split = extent(sources, read=read).bytes, Rule(parse_rule(rule)).token_codes
     known = {b"": 0}  # the number of each word; 0 stands for what gets no vector
     texts: list[NDArray[np.int32]] = []  # the words of all texts
     documents = tokens = 0

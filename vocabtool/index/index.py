@@ -527,7 +527,7 @@ class Index:
     def load(
         self,
         sources: Sources,
-        options: ReadOptions | None = None,
+        read: ReadOptions | None = None,
         *,
         on_existing: OnExisting = "error",
         commit_rows: int = COMMIT_ROWS,
@@ -535,15 +535,15 @@ class Index:
         threads: int | None = None,
         progress: Progress | None = None,
         vectors: Given | None = None,
-        **read: Unpack[ReadArguments],
+        **more: Unpack[ReadArguments],
     ) -> LoadReport:
         """Add the documents of files, or of a folder written by :func:`embed`.
 
         After an interruption, the same call resumes after the last commit, unless files that it
         had read have another content. After a complete load, it does nothing.
 
-        - ``sources``, ``options``: as in :func:`vocabtool.documents.batches`; the fields of
-          ``options`` may also be keyword arguments.
+        - ``sources``, ``read``: as in :func:`vocabtool.documents.batches`; the fields of ``read``
+          may also be keyword arguments.
         - ``on_existing``: as in :meth:`Writer.add`, but ``"update"`` does not replace documents
           with the same content.
         - ``commit_rows``, ``commit_seconds``: there is a commit after so many documents, or so long
@@ -560,7 +560,7 @@ class Index:
         """
         request = LoadRequest(
             sources=sources,
-            options=replace(options or ReadOptions(), **read),
+            options=replace(read or ReadOptions(), **more),
             on_existing=on_existing,
             commit_rows=commit_rows,
             threads=threads,

@@ -28,7 +28,7 @@ COUNT_BYTES: Final = 1 << 20  # bytes of text per batch; larger batches take mor
 def oov(
     model: Words | Vocabulary | str | Path,
     sources: Sources,
-    options: ReadOptions | None = None,
+    read: ReadOptions | None = None,
     *,
     rule: str | None = None,
     limit: int | None = None,
@@ -36,13 +36,13 @@ def oov(
     budget: int = BUDGET,
     log: ReadLog | None = None,
     progress: Progress | None = None,
-    **read: Unpack[ReadArguments],
+    **more: Unpack[ReadArguments],
 ) -> OovReport:
     """Report which words of documents a model does not know, as the command ``oov`` does.
 
     - ``model``: a model, ``MODEL#NAME`` for one of its vocabularies, or its words.
-    - ``sources``, ``options``, ``log``: as in :func:`vocabtool.documents.batches`. A list of
-      strings names files, so pass texts as ``iter(texts)``. The fields of ``options`` may also be
+    - ``sources``, ``read``, ``log``: as in :func:`vocabtool.documents.batches`. A list of
+      strings names files, so pass texts as ``iter(texts)``. The fields of ``read`` may also be
       keyword arguments.
     - ``rule``: as in :meth:`Words.of`.
     - ``limit``: maximum number of tokens that the model reads of a text; by default as its files
@@ -57,13 +57,13 @@ def oov(
     if suggest is not None:
         suggestions.suggest(words, (), suggest)  # refuses a model before any document is read
     token_limit, unclear = token_limit_of(words, limit)
-    options, log = replace(options or ReadOptions(), **read), log or ReadLog()
-    whole = extent(sources, options=options).bytes if progress is not None else None
+    read, log = replace(read or ReadOptions(), **more), log or ReadLog()
+    whole = extent(sources, read=read).bytes if progress is not None else None
     kept: list[pa.StringArray] = []
 
     def texts() -> Iterator[pa.StringArray]:
         size, count, speed = 0, 0, Speed()
-        for batch in batches(sources, options, log=log, size=COUNT_BYTES):
+        for batch in batches(sources, read, log=log, size=COUNT_BYTES):
             if suggest is not None and size <= suggestions.MAX_TEXT:
                 kept.append(batch.texts)
                 size += batch.texts.nbytes
@@ -80,7 +80,7 @@ def oov(
     report = counter.report(model=str(label), sources=tuple(files))
     if not report.documents:
         raise no_documents(files or ["the texts"], log.skipped.first)
-    notes = (*report.notes, *left_out(files, options), *log.notes, *unclear)
+    notes = (*report.notes, *left_out(files, read), *log.notes, *unclear)
     if suggest is None:
         return replace(report, notes=notes)
     suggested = suggestions.suggest(words, kept, suggest)

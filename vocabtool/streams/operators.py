@@ -392,7 +392,7 @@ class DocumentSource:
 
     def size(self) -> Size:
         """Return the total size. If bad rows are skipped, it is not exact."""
-        rows, size = extent(self.sources, options=self.options)
+        rows, size = extent(self.sources, read=self.options)
         if rows is not None or size is None:
             return Size(rows, rows is not None and self.options.on_error == "raise", size)
         names = (str(source) for _, source in each_source(self.sources))
@@ -400,7 +400,7 @@ class DocumentSource:
         return Size(total(map(self._count_lines, files)), False, size)
 
     def _count_lines(self, file: str) -> int | None:
-        rows, size = extent(file, options=self.options)
+        rows, size = extent(file, read=self.options)
         format_, codec = kind_of(file, self.options)
         is_by_lines = codec is None and format_ in BY_LINES and not self.options.splits_rows
         if rows is not None or size is None or not is_by_lines:
