@@ -329,7 +329,8 @@ def test_errors(command: str, code: int, messages: list[str], here: Path) -> Non
 
 
 def test_a_folder_that_is_not_there_is_told_before_reading(here: Path) -> None:
-    """Where no report can be written, standard input is not waited for."""
+    """Nor is a missing FILE. Where no report can be written, standard input is not waited for."""
+    assert "reading" not in errors("oov", "model", "missing.txt", code=3, cwd=here)
     command = [*COMMAND, "oov", "model", "-", "-o", "no/f"]
     with subprocess.Popen(command, stdin=PIPE, stderr=PIPE, cwd=here, env=environment()) as process:
         assert process.wait() == 3

@@ -132,6 +132,13 @@ def test_files_of_a_folder_that_are_not_read_are_told(tmp_path: Path, command: s
         assert fact in note
 
 
+def test_stats_name_a_folder_that_was_the_current_one(tmp_path: Path) -> None:
+    docs, out = tmp_path / "docs", tmp_path / "out"
+    write(docs / "a.jsonl", texts(3))
+    output("index", ".", "-o", out, "--model", ROOT / MODEL, cwd=docs)
+    assert f"  sources     {docs}\n" in output("stats", out)
+
+
 # ``--force``
 
 

@@ -164,5 +164,10 @@ def test_rows_with_fields_are_read_without_the_texts_beside_them(tmp_path: Path)
     assert [batch.id_of(0) for batch in batches(str(tmp_path), options)] == ["x"]
     (note,) = left_out(tmp_path, options)
     assert "2 files skipped: " in note and "1 .md" in note and "1 .json.gz" in note
+    assert "the field 'body'" in note and "omit --field and --id-field" in note
+    assert "--field" not in left_out(tmp_path)[0]  # package.json.gz alone
+    (tmp_path / "a.jsonl").unlink()
+    with pytest.raises(NotFound, match=r"end in \.jsonl [^)]*\.json\)\n.*1 \.md.*omit --field"):
+        [*batches(str(tmp_path), ReadOptions(field="text"))]
     with pytest.raises(InvalidFile, match="has no field 'body'"):
         [*batches(str(tmp_path / "README.md"), options)]

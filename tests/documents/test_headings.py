@@ -105,6 +105,24 @@ def test_titles_of_rst_are_without_markup(written: str, title: str) -> None:
     assert outline(headings.rst(f"{written}\n{'=' * 50}\n")) == [(1, title)]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("Use :meth:`~Model.save`, :py:class:`~a.B`\\ s.", "Use save, Bs."),
+        (":ref:`the text\n<label>` (:func:`!open`)", "the text (open)"),
+        ("see `the site <http://x/>`__ and `Notes`_", "see the site and Notes"),
+        (":pep:`8`, :file:`~/.a/b.c`, :samp:`x<y>`", "PEP 8, ~/.a/b.c, x<y>"),
+        (".. toctree::\n   :maxdepth: 2\n   :hidden:\n\n   a", ".. toctree::\n\n   a"),
+        ("``:ref:`a``` and ``:meth:`~A.b` ``", "``:ref:`a``` and ``:meth:`~A.b` ``"),
+        ("   :returns: a list\n12:`x` :a:`b\n\nc`", "   :returns: a list\n12:`x` :a:`b\n\nc`"),
+        (".. note::\n   :class:`A` is new", ".. note::\n   A is new"),
+    ],
+)
+def test_text_of_rst_is_what_a_reader_sees(written: str, shown: str) -> None:
+    """Without roles, targets and options of directives; literals and other text stay."""
+    assert headings.rst(written).text == shown
+
+
 class Texts(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -229,6 +247,7 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
     opened = (
         *("<", "<!--", "<a ", "<a b='", "<h1>", "<pre>", "```\n", "`" * 9 + "\n", "~~~~\n", "# \n"),
         *("===\n", "a\n=\n", "-\n", "[", "![](", '"""', "'", '"\\', "#" * 7, "&", "@\n", " \t"),
+        *(":a:`", ":a:", "`a <b>`_ ", "``a`", ".. a::", ".. a::\n :b:\n", ".. "),
         *("a " * 9, "<script>", "</p", "<a =", "---\n", "{#", "\\", "def f\n", "\n", "\r\n"),
     )
     rolled = random.Random(3)
@@ -246,6 +265,7 @@ def test_titles_and_strings_need_linear_time() -> None:
     assert headings.markdown(f"# x{blanks}}}").title == "x }"
     assert headings.markdown(f"# x{blanks}{{#id}}").title == "x"
     assert len(headings.rst("--\n" * 260_000).headings) == 130_000
+    assert headings.rst(":a:" + "`" * (8 << 20)).headings == []
     with pytest.raises(BadRow, match="front matter in TOML has more than 32,768"):
         headings.markdown("+++\n" + "a." * 500_000 + "a = 1\n+++\n")
     assert headings.python("'''" + "a\n\\'''" * 40_000 + "\\").headings == []

@@ -177,6 +177,22 @@ def test_html(tmp_path: Path) -> None:
     assert [each["line"] for each in found] == [2, 4, 5]
 
 
+def test_places_of_rst(tmp_path: Path) -> None:
+    """They are those in the file, also of a piece that begins in the middle of copied text."""
+    text = "A\n=\n\nSee :meth:`~Model.save` \u00e9.\n\nmore words here\n\n:ref:`b <c>`\n"
+    path = write(tmp_path / "a.rst", text)
+    found: list[Any] = [*read_documents(path, ReadOptions(split="paragraph"))]
+    assert [document.text for document in found] == [
+        "A\n=",
+        "See save \u00e9.",
+        "more words here",
+        "b",
+    ]
+    spans = [text[document.fields["start"] : document.fields["end"]] for document in found]
+    assert spans == [one.strip() for one in text.split("\n\n")]
+    assert [document.fields["line"] for document in found] == [1, 4, 6, 8]
+
+
 CODE = '''"""Module.
 
 def not_this(): inside a text

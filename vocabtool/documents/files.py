@@ -170,19 +170,23 @@ class ArrowStream:
 def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
     """Return the names of the files of a path, a folder or a glob, sorted.
 
-    Raises :class:`NotFound` if a folder contains no documents, or no file matches a glob.
+    Raises :class:`NotFound` if there is no such file, a folder contains no documents, or no file
+    matches a glob.
     """
     if name != STDIN and Path(name).is_dir():
         files = [file for file, why in walk(name, options) if why is None]
         if not files:
-            known, others = " ".join(SUFFIXES), left_out([name], options)
+            rows_only, others = options.field_of_rows is not None, left_out([name], options)
+            known = " ".join(end for end, kind in SUFFIXES.items() if kind in ROWS or not rows_only)
             raise NotFound(
                 f"{name}: the folder contains no documents (expected files that end in {known})"
                 + "".join(f"\n{note}" for note in others)
             )
         return sorted(map(FolderFile, files))
-    if name == STDIN or not has_magic(name) or Path(name).exists():
+    if name == STDIN or Path(name).exists():
         return [name]
+    if not has_magic(name):
+        raise NotFound(f"{name}: no such file")
     files = [file for file in glob(name, recursive=True) if not Path(file).is_dir()]  # noqa: PTH207 - keeps a leading ./
     if not files:
         raise NotFound(f"{name}: no file matches")
@@ -234,10 +238,13 @@ def left_out(
             shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
             others = len(whys) - len(most)
             more = f" and {others} other suffixes" if others else ""
-            notes.append(
-                f"{folder}: {plural(whys.total(), 'file', 'files')} skipped: {shown}{more}; "
-                "`index --include '*.ENDING'` reads files of other endings as text lines"
-            )
+            advice = "`index --include '*.ENDING'` reads files of other endings as text lines"
+            field = options.field_of_rows
+            if field is not None and any(SUFFIXES.get(why, "csv") not in ROWS for why in whys):
+                advice = f"only rows of tables and JSON have the field {field!r}: to read texts "
+                advice += "such as .md, omit --field and --id-field, or name several with `text`"
+            skipped = plural(whys.total(), "file", "files")
+            notes.append(f"{folder}: {skipped} skipped: {shown}{more}; {advice}")
         if ignored:
             notes.append(
                 f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} skipped, "

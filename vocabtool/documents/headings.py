@@ -10,9 +10,10 @@ import io
 import logging
 import re
 import tomllib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import unescape
 from itertools import islice
@@ -59,11 +60,20 @@ LABELS: Final = re.compile(  # of MyST and of reStructuredText, with the blank l
 MAX_LABELS: Final = 400  # characters
 
 UNDERLINE: Final = re.compile(r"\n([!-/:-@\[-`{-~])\1++[ \t]*\r?(?=\n|\Z)")
-# Literals, roles and links, and escaped characters: docutils.sourceforge.io/docs/ref/rst
+# Of reStructuredText (docutils.sourceforge.io/docs/ref/rst): literals, which stay, roles, links,
+# and directives with options. All begin with a literal character, which makes the search fast.
+LINES: Final = r"[^`\n]++|\n(?!\r?\n)"  # of a paragraph
+MARKUP: Final = re.compile(
+    rf"``(?>(?:{LINES}|`(?!`)){{0,99}})``"
+    r"|:(?<![\w`]:)(?P<role>[\w.+-]{1,40}+(?::[\w.+-]{1,40}+)?):"
+    rf"`(?P<content>(?>(?:{LINES}){{1,99}}))`(?:\\\s?)?"
+    rf"|`(?<![\w`]`)(?P<link>(?>(?:{LINES}){{1,99}}))`__?(?!\w)(?:\\\s?)?"
+    r"|\.\. \S{1,80}?::[^\n]{0,200}+(?P<options>(?:\n[ \t]++:[\w-]{1,40}+:(?!\S)[^\n]*+){1,30})"
+)
+NUMBERED: Final = ("cve", "cwe", "pep", "rfc")  # roles that Sphinx shows before their number
+# Of a title, after its roles and links: literals, text in single backquotes, escaped characters.
 INLINE: Final = re.compile(
-    r"``(?P<literal>[^`]++)``"
-    r"|(?::[\w.+-]++:)?`!?(?P<tilde>~?)(?P<text>[^`<]++)(?:<[^`<>]*+>)?`(?::[\w.+-]++:|__?(?!\w))?"
-    r"|\\(?P<escaped>.)"
+    r"``(?P<literal>[^`]++)``|`(?P<text>[^`]++)`(?:__?(?!\w))?|\\(?P<escaped>.)"
 )
 SHORT: Final = 4  # a shorter underline must be as long as its title
 
@@ -152,10 +162,10 @@ class MarkedText:
     """A text with its ``headings`` in order.
 
     - ``title``: the title of the whole document, or ``""``.
-    - ``source``: the content of an HTML file from which ``text`` was taken; ``None`` if ``text`` is
-      the whole file, or if the file is a notebook, a PDF or a DOCX.
-    - ``places``: for each part of ``text``: its offset, and its start and end in ``source``. int64,
-      shape (parts, 3); ``None`` without a source.
+    - ``source``: the content of the file with its markup; ``None`` if ``text`` is the whole file,
+      or if the file is a notebook, a PDF or a DOCX.
+    - ``places``: for each part of ``text``: its start and end, and its start and end in ``source``.
+      int64, shape (parts, 4); ``None`` if ``text`` and ``source`` have equal offsets.
     - ``is_paged``: whether the headings are only page numbers.
     - ``begin``: offset of the text after front matter.
     """
@@ -252,21 +262,53 @@ def markdown(text: str) -> MarkedText:
     return MarkedText(text, headings, title or first_title(headings), begin=begin)
 
 
-def _as_shown(inline: re.Match[str]) -> str:
-    """Return inline markup as Sphinx shows it: ``lazy`` for ``:class:`lazy <foo>```."""
-    literal, text, escaped = inline.group("literal", "text", "escaped")
-    if escaped is not None:
-        return str(escaped).strip()  # an escaped blank only separates
-    if literal is not None:
-        return str(literal)
-    return str(text).rpartition(".")[2] if inline["tilde"] else str(text).strip()
+def _as_shown(markup: re.Match[str]) -> str:
+    """Return markup as Sphinx shows it: ``lazy`` for ``:class:`lazy <foo>```."""
+    role, content, link, options = markup.group("role", "content", "link", "options")
+    shown = str(content or link or "")
+    if not shown:  # a literal, or a directive
+        return markup[0].removesuffix(options or "")
+    before = shown.rpartition("<")[0]
+    if shown.endswith(">") and before[-1:].isspace():
+        return before.strip()
+    if shown[0] == "~" and "/" not in shown:  # not a path
+        return shown.rpartition(".")[2].lstrip("~")
+    return f"{role.upper()} {shown}" if role in NUMBERED else shown.removeprefix("!")
 
 
-def rst(text: str) -> MarkedText:
+def _without_markup(source: str) -> MarkedText:
+    """Return the text of reStructuredText that a reader sees, without roles, targets and options.
+
+    After ``MAX_TAGS`` places, the source stays as it is.
+    """
+    texts, places, length, end = list[str](), array("q"), 0, 0
+
+    def add(shown: str, start: int, stop: int) -> None:
+        nonlocal length, end
+        if shown:
+            places.extend((length, length + len(shown), start, stop))
+            texts.append(shown)
+        length, end = length + len(shown), stop
+
+    for markup in islice(MARKUP.finditer(source), MAX_TAGS):
+        shown = _as_shown(markup)
+        if shown != markup[0]:
+            add(source[end : markup.start()], end, markup.start())
+            add(shown, *markup.span())
+    if not texts:
+        return MarkedText(source)
+    add(source[end:], end, len(source))
+    of_parts = np.array(places, np.int64).reshape(-1, 4)
+    return MarkedText("".join(texts), places=of_parts, source=source)
+
+
+def rst(source: str) -> MarkedText:
     """Find titles with an underline, also in plain text; an overline belongs to its title.
 
     The first kind of underline in the file has level 1, the next new kind level 2, and so on.
     """
+    marked = _without_markup(source)
+    text = marked.text
     padded, headings, levels = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
     end = 0  # of the title before
     for underline in UNDERLINE.finditer(padded, 1):
@@ -285,8 +327,10 @@ def rst(text: str) -> MarkedText:
         level = levels.setdefault((line[0], before == line), len(levels) + 1)
         at = _from_labels(text, above if before == line else start)
         end = underline.end()
-        headings.append(Heading(at, end - 1, level, _clean(INLINE.sub(_as_shown, title))))
-    return MarkedText(text, headings, first_title(headings))
+        # An escaped blank only separates.
+        named = INLINE.sub(lambda inline: (inline[1] or inline[2] or inline[3]).strip(), title)
+        headings.append(Heading(at, end - 1, level, _clean(named)))
+    return replace(marked, headings=headings, title=first_title(headings))
 
 
 # ---- HTML and Python
@@ -328,8 +372,9 @@ def html(source: str) -> MarkedText:
                     gap = " "
             if content:
                 if length:
-                    content = gap + content
-                places += (length, at, start)
+                    texts.append(gap)
+                    length += len(gap)
+                places += (length, length + len(content), at, start)
                 texts.append(content)
                 length += len(content)
                 gap = " " if not pre and data[-1:].isspace() else ""
@@ -358,7 +403,7 @@ def html(source: str) -> MarkedText:
                 named = " ".join("".join(texts[opened[2] :]).split())[:MAX_TITLE]
                 headings.append(Heading(opened[1], length, opened[0], named))
             opened = None if is_end else (int(name[1]), begun, len(texts))
-    of_parts = np.array(places, np.int64).reshape(-1, 3)
+    of_parts = np.array(places, np.int64).reshape(-1, 4)
     return MarkedText("".join(texts), headings, title or first_title(headings), of_parts, source)
 
 

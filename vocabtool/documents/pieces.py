@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from vocabtool.choices import SPLIT_SIZE, Split
 from vocabtool.documents.batch import (
@@ -389,9 +390,8 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     for piece in cut(marked, options.split or "heading", sizes):
         path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
         start, end = piece.start, piece.end
-        if (places := marked.places) is not None:  # the offsets in the source
-            first, last = np.searchsorted(places[:, 0], (start, end - 1), "right") - 1
-            start, end = int(places[max(first, 0), 1]), int(places[max(last, 0), 2])
+        if marked.places is not None:
+            start, end = _in_source(marked.places, start, end)
         if start > counted:
             line += source_text.count("\n", counted, start)
             counted = start
@@ -418,6 +418,17 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         numbers.setdefault(new, 1)
         kept = kept_of(fields, keep)
         yield Row(line, text, as_bytes(new), kept, fields if request.whole else {})
+
+
+def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, int]:
+    """Return the offsets in the source of a span; if a part is no copy, those of the whole part."""
+    rows = np.maximum(np.searchsorted(places[:, 0], (start, end - 1), "right") - 1, 0)
+    (low, high, first, first_end), (last_low, last_high, last, stop) = places[rows].tolist()
+    if high - low == first_end - first:
+        first += min(start, high) - low
+    if last_high - last_low == stop - last:
+        stop = min(last + end - last_low, stop)
+    return first, stop
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:

@@ -375,7 +375,9 @@ def stats(
         recall=None if codes is None else codes.recall,
         calibration=manifest.calibration,
         files=files,
-        sources=tuple(source.name for source in manifest.sources),
+        sources=tuple(  # "." says nothing in another working directory
+            source.name if source.name.strip("./") else source.path for source in manifest.sources
+        ),
         searched_fields=manifest.searched_fields,
         tokens=None if counted is None else counted.tokens,
         tokens_unknown=None if counted is None else counted.tokens_unknown,
