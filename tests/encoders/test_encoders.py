@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.encoder_cases import BUILDERS, MAX_BATCH, Case
-from vocabtool import Encoder
+from vocabtool import Encoder, open_encoder
 from vocabtool.errors import VocabtoolError
 
 TEXTS = [
@@ -103,6 +103,13 @@ def test_pickled(encoder: Encoder) -> None:
     for name in ("kind", "dim", "max_batch", "notes"):
         assert getattr(other, name) == getattr(encoder, name)
     assert np.array_equal(other.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_pickled_notes() -> None:
+    """The rule that was guessed is then an option, but it was guessed all the same."""
+    encoder = open_encoder("data/small_glove.txt", weights="none")
+    assert "no --rule given" in encoder.notes[0]
+    assert pickle.loads(pickle.dumps(encoder)).notes == encoder.notes
 
 
 def test_threads(encoder: Encoder) -> None:

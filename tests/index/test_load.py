@@ -103,6 +103,21 @@ def test_a_load_that_stops_is_gone_on_with(tmp_path: Path, threads: int) -> None
         assert found == pytest.approx(wanted / np.linalg.norm(wanted), abs=1e-3)
 
 
+def test_the_first_texts_are_few(tmp_path: Path) -> None:
+    """A kill must not lose much though nobody knows yet how slow the encoder is."""
+    sizes = []
+
+    def counted(texts: list[str]) -> Any:
+        sizes.append(len(texts))
+        return counted_letters.encode(texts)
+
+    index = Index.create(tmp_path / "index", open_encoder(counted, fingerprint="counted"))
+    sizes.clear()
+    counted_letters.write_corpus(tmp_path / "x.jsonl", 2000)
+    index.load(tmp_path / "x.jsonl", id_field="id", threads=1)
+    assert (sizes[0], sum(sizes)) == (4, 2000)
+
+
 def stop_half_way(tmp_path: Path, **options: Any) -> tuple[Index, list[str]]:
     """An index with the first of 2000 documents, up to some before the 1500th."""
     all_texts = counted_letters.write_corpus(tmp_path / "x.jsonl", 2000, LONG)
