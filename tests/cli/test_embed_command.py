@@ -12,7 +12,6 @@ from tests.cli.running import COMMAND, environment, errors, output, run_on_termi
 from tests.cli.test_index_commands import MODEL as GLOVE
 from tests.cli.test_index_commands import answer
 from tests.counted_letters import write_corpus
-from vocabtool.cli.output import ProgressLines
 
 MODEL = ("--model", "python:tests.counted_letters:encode")
 
@@ -100,25 +99,6 @@ def test_a_file_gets_lines_of_progress(
     _, messages = told(*arguments, cwd=judged)
     lines = [line for line in messages.splitlines() if "30 documents, " in line]
     assert re.match(r"vocabtool: 30 documents, [\d.,]+/s(, .*)?$", lines[0]), messages
-
-
-def test_lines_of_progress_say_how_long_it_takes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """From the speed of the last ten seconds or more; the next step has its own."""
-    now = [0.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    progress = ProgressLines()
-    steps = [(5, "a", 0.1), (60, "b", 0.2), (65, "c", 0.3), (100, "new", 0), (200, "later", 0.5)]
-    for seconds, step, share in [*steps, (208, "slower", 0.51), (214, "slower", 0.52)]:
-        now[0] = seconds
-        progress(step, share)
-    assert capsys.readouterr().err.splitlines() == [
-        "vocabtool: b, 20%, about 7 min left",
-        "vocabtool: new",
-        "vocabtool: later, 50%, about 100 s left",
-        "vocabtool: slower, 52%, about 6 min left",
-    ]
 
 
 @pytest.mark.parametrize(

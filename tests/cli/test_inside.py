@@ -16,6 +16,7 @@ from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
+from vocabtool.cli.output import ProgressLines
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats.registry import split_name
@@ -197,3 +198,22 @@ def test_a_path_with_the_mark_is_a_path(tmp_path: Path) -> None:
     assert split_name(f"{here}#two") == (here, "two")
     assert split_name("https://tfhub.dev/a/1#two") == ("https://tfhub.dev/a/1", "two")
     assert split_name(f"{tmp_path}/none#two") == (f"{tmp_path}/none#two", None)
+
+
+def test_lines_of_progress_say_how_long_it_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the speed of the last ten seconds or more; the next step has its own."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    progress = ProgressLines()
+    steps = [(5, "a", 0.1), (60, "b", 0.2), (65, "c", 0.3), (100, "new", 0), (200, "later", 0.5)]
+    for seconds, step, share in [*steps, (208, "slower", 0.51), (214, "slower", 0.52)]:
+        now[0] = seconds
+        progress(step, share)
+    assert capsys.readouterr().err.splitlines() == [
+        "vocabtool: b, 20%, about 7 min left",
+        "vocabtool: new",
+        "vocabtool: later, 50%, about 100 s left",
+        "vocabtool: slower, 52%, about 6 min left",
+    ]

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 import vocabtool
 from tests.builders import saved_model_bytes as b
 from vocabtool import Vocabulary
-from vocabtool.formats.sentencepiece import DoubleArray
 
 WORDPIECE_OP = b"FastWordpieceTokenizeWithOffsets"
 SENTENCEPIECE_OP = b"TFText>FastSentencepieceTokenize"
@@ -281,9 +280,9 @@ def test_damaged(op: bytes, fields: dict[int, Value]) -> None:
 
 
 def keys_of(units: Units) -> dict[bytes, int]:
-    """The keys of a trie with their values."""
-    keys, values = DoubleArray(units).walk()
-    return dict(zip(keys, values.tolist(), strict=True))
+    """The keys of a trie with their values: pieces and their ids."""
+    found = read(SENTENCEPIECE_OP, {**SENTENCEPIECE, 6: {0: units}, 7: [0] * 1000})
+    return dict(zip(found.stored, found.id_array().tolist(), strict=True))
 
 
 def test_far_offset() -> None:

@@ -291,3 +291,15 @@ def test_searches_refreshes_and_changes_at_once() -> None:
                     f"{asked}: the answer is of no commit, or of an earlier one"
                 )
     assert len({answer for each in expected for answer in map(str, each.values())}) > COMMITS
+
+
+def test_columns_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest is kept in any case, so that a search reads each field once."""
+    index = made(tmp_path / "index", range(5))
+    snapshot = snapshot_of(index)
+    assert snapshot.column("n") is snapshot.column("n")
+    monkeypatch.setattr(generation, "KEPT_BYTES", snapshot.column("n").size)
+    even = snapshot.column("even")
+    assert snapshot.column("even") is even
+    assert snapshot.column("n").values == (0, 1, 2, 3, 4)
+    assert snapshot.column("even") is not even

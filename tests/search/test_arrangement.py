@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.small_indexes import add, delete, snapshot_of
+from tests.builders.small_indexes import add, delete
 from vocabtool import Document, Hit, Hits, Index
-from vocabtool.index import generation
 
 WORDS = ("amber", "birch", "cedar")
 VALUES: dict[str, list[Any]] = {
@@ -222,15 +221,3 @@ def test_a_listing(folder: Path) -> None:
     add(index, [Document("d03", "cedar", {"void": None})], np.ones((1, 3)))
     assert [hit.id for hit in index.search(sort=["void", "n:desc"])] == ["d02", "d00", "d03"]
     assert told(index.search(facets="void,n")) == {"void": [], "n": [(0, 1), (2, 1)]}
-
-
-def test_columns_in_memory_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest is kept in any case, so that a search reads each field once."""
-    index = made(folder, numbered(5))
-    snapshot = snapshot_of(index)
-    assert snapshot.column("n") is snapshot.column("n")
-    monkeypatch.setattr(generation, "KEPT_BYTES", snapshot.column("n").size)
-    third = snapshot.column("third")
-    assert snapshot.column("third") is third
-    assert snapshot.column("n").values == (0, 1, 2, 3, 4)
-    assert snapshot.column("third") is not third

@@ -25,7 +25,6 @@ from tests.index.test_conditions import (
     literal,
 )
 from vocabtool import Document, Index, InvalidCondition
-from vocabtool.search.conditions import Where
 
 
 @pytest.fixture(scope="module", params=["C", "C.UTF-8"])
@@ -253,32 +252,3 @@ def test_what_postgresql_cannot_store(database: Any) -> None:
     with copied([Document("a", "x", bad)], database) as both:  # and the rest is found
         assert both.found("bad ilike '% é' and bad has word 'e' and bad contains '\ufffd'") == ["a"]
         assert both.found("bad >= 2024-01 or bad startswith 'É' or b2 has 1") == []
-
-
-INDEXES: Final = {
-    "n = 5": "Index Cond: (field_0 = '5'::",
-    "name = 'v5'": "Index Cond: (\"left\"(field_1, 128) = 'v5'",
-    "name in ('v5', 'v6')": 'Index Cond: ("left"(field_1, 128) = ANY',
-    "name >= 'v5' and name < 'v6'": "Index Cond: ((\"left\"(field_1, 128) >= 'v5'",
-    "day = 2024-01-05": "Index Cond: ((field_2_instant >= ",
-    "tags has 't5'": "Index Cond: (field_3_items && ",
-    "tags has any ('t5', 3) and name != 'x'": "Index Cond: (field_3_items && ",
-}
-
-
-def test_indexes_are_used(database: Any) -> None:
-    """By PostgreSQL's own plan, where a scan of all rows is the last resort."""
-    fields = [
-        {"n": n, "name": f"v{n}", "day": f"2024-01-{n:02}", "tags": [f"t{n}"]} for n in range(1, 29)
-    ]
-    documents = [Document(str(each["n"]), "x", each) for each in fields]
-    with copied(documents, database) as both, database.transaction():
-        database.execute("SET LOCAL enable_seqscan = off")
-        store: Any = both.engine.snapshot()
-        for condition, index in INDEXES.items():
-            asked = store.select([Where.of(condition)])
-            explained = (
-                f"EXPLAIN SELECT doc FROM vocabtool.documents_{store.n} d WHERE {asked.text}"
-            )
-            plan = database.execute(explained, asked.values).fetchall()
-            assert index in "\n".join(line for (line,) in plan)
