@@ -239,7 +239,7 @@ def left_out(
             others = len(whys) - len(most)
             more = f" and {others} other suffixes" if others else ""
             advice = "`index --include '*.ENDING'` reads files of other endings as text lines"
-            field = options.field_of_rows
+            field = read.field_of_rows
             if field is not None and any(SUFFIXES.get(why, "csv") not in ROWS for why in whys):
                 advice = f"only rows of tables and JSON have the field {field!r}: to read texts "
                 advice += "such as .md, omit --field and --id-field, or name several with `text`"

@@ -70,7 +70,6 @@ MANIFEST: Final = "_manifest.json"
 WEIGHTS: Final = "_weights.json"
 KIND: Final = "manifest of embed"
 NUMBERS: Final = (of.is_integer, of.is_floating, of.is_decimal)
-BOOLEANS: Final = pa.array(["true", "false", None])
 
 
 def shard_schema(plan: Plan, kept: pa.Schema, *, words: bool) -> pa.Schema:
@@ -105,8 +104,10 @@ def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list
 
     The others become null; their rows are returned, too.
     """
-    # Arrow would take the number 1 for true.
-    is_exact = not of.is_boolean(kind) or pc.all(pc.is_in(texts, value_set=BOOLEANS)).as_py()
+    is_exact = True
+    if of.is_boolean(kind):  # Arrow would take the number 1 for true
+        booleans = pa.array(["true", "false", None])
+        is_exact = pc.all(pc.is_in(texts, value_set=booleans)).as_py()
     with suppress(pa.ArrowInvalid):
         if is_exact:
             return texts if of.is_string(kind) else texts.cast(kind), []
