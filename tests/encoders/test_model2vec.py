@@ -143,16 +143,12 @@ def test_sentence_transformers(
 
 
 def test_tokenlearn() -> None:
-    """A real model of 276,326 tokens in 10,000 rows of int8: the library's vectors, and its own."""
+    """A real model of 276,326 tokens in 10,000 rows of int8: the library's vectors."""
     package: Any = pytest.importorskip("static_model", reason="tokenlearn-static-model is missing")
     folder = Path(package.__file__).parent / "model"
+    wanted = model2vec.StaticModel.from_pretrained(folder).encode(TEXTS)  # half a gigabyte
     encoder = open_encoder(folder)
-    library = model2vec.StaticModel.from_pretrained(folder)
-    found = encoder.encode(TEXTS)
-    np.testing.assert_allclose(found, library.encode(TEXTS), rtol=0, atol=1e-6)
-    plain = [0, 1, 2, 3, 4, 5, 7, 8]  # it does not cut long words, and its NUL is another one
-    own = package.get_embeddings([TEXTS[at] for at in plain])
-    np.testing.assert_allclose(found[plain], own, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(TEXTS), wanted, rtol=0, atol=1e-6)
     assert encoder.words is not None
     assert encoder.words.unknown("I love 🜁") == ["🜁"]
 

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
-
-pytest.importorskip("sentence_transformers", reason="the extra sentence-transformers is missing")
-
 from tests.builders.tiny_sentence_transformer import build
 from tests.cli.running import errors, output
 from tests.encoder_cases import put_in_hub_cache
 from vocabtool import Words, open_encoder
+from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError
 
 TEXTS = ["I love to use Xapian", "", "use " * 100, "love", "unheard of"]
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers", reason="the extra is missing")
     return build(tmp_path_factory.mktemp("tiny"))
 
 

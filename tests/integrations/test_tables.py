@@ -6,14 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from tests.builders.small_indexes import contents, made, temporary_folder, vector
 from vocabtool import Document, Index, InvalidFile, stream
+
+duckdb: Any = pytest.importorskip("duckdb", reason="its tables are loaded")
+pl: Any = pytest.importorskip("polars", reason="its tables are loaded")
 
 ROWS: Final = pa.table(
     {
