@@ -163,10 +163,10 @@ class MarkedText:
 
     - ``title``: the title of the whole document, or ``""``.
     - ``source``: the content of the file with its markup; ``None`` if ``text`` is the whole file,
-      or if the file is a notebook, a PDF or a DOCX.
+      or if its markup is no text (notebooks, PDF, DOCX).
     - ``places``: for each part of ``text``: its start and end, and its start and end in ``source``.
       int64, shape (parts, 4); ``None`` if ``text`` and ``source`` have equal offsets.
-    - ``is_paged``: whether the headings are only page numbers.
+    - ``is_paged``: whether the headings are page numbers, which no text begins with.
     - ``begin``: offset of the text after front matter.
     """
 
