@@ -177,6 +177,22 @@ def test_html(tmp_path: Path) -> None:
     assert [each["line"] for each in found] == [2, 4, 5]
 
 
+def test_html_main(tmp_path: Path) -> None:
+    """Menus stand around <main>, so they are not read, unless it has no heading."""
+    menu, keys = "<title>Book</title><h1>Menu</h1><ul><li>auto</ul>", "<h2>Keys</h2>esc"
+    page = f"{menu}<main><p>Before</p><h1>One</h1>text &amp; <b>more</b></main>{keys}"
+    path = write(tmp_path / "page.html", page)
+    assert parts(path) == [("", "Before"), ("#One", "One\n\ntext & more")]
+    places: list[Any] = [document.fields for document in documents(path)]
+    assert {fields["title"] for fields in places} == {"Book"}
+    assert page[places[1]["start"] : places[1]["end"]] == "One</h1>text &amp; <b>more"
+    assert parts(write(tmp_path / "open.html", "<p>menu<main><h1>One</h1>text")) == [
+        ("#One", "One\n\ntext")
+    ]
+    others = [("#Menu", "Menu\n\ntext"), ("#Menu > Keys", "Keys\n\nesc")]
+    assert parts(write(tmp_path / "no.html", f"<h1>Menu</h1><main>text</main>{keys}")) == others
+
+
 def test_places_of_rst(tmp_path: Path) -> None:
     """They are those in the file, also of a piece that begins in the middle of copied text."""
     text = "A\n=\n\nSee :meth:`~Model.save` \u00e9.\n\nmore words here\n\n:ref:`b <c>`\n"

@@ -354,10 +354,13 @@ def decode_html(content: bytes) -> str:
 
 
 def html(source: str) -> MarkedText:
-    """Return the visible text of HTML, with blank lines between blocks, and its headings."""
+    """Return the visible text of HTML, with blank lines between blocks, and its headings.
+
+    If there are headings in ``<main>``, only its text is returned: menus and dialogs stand outside.
+    """
     if source.count("<") > MAX_TAGS:
         raise BadRow(f"the file has more than {MAX_TAGS:,} tags")
-    texts, places, headings = list[str](), list[int](), Headings()
+    texts, places, headings, main = list[str](), list[int](), Headings(), list[int]()
     length, gap, title, pre, at = 0, "", "", 0, 0
     opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
     tags, size = TAG.finditer(source), len(source)
@@ -389,22 +392,49 @@ def html(source: str) -> MarkedText:
             closing = RAW[name].search(source, at)
             end = size if closing is None else closing.start()
             if name == "title" and not title:
-                begin = source[at : min(end, at + 50 * MAX_TITLE)]  # blanks are removed
-                title = " ".join(unescape(begin).split())[:MAX_TITLE]
+                title = _one_line(unescape(source[at : min(end, at + 50 * MAX_TITLE)]))
             at, tags = end, TAG.finditer(source, end)
             continue
-        if name in BREAKS and len(BREAKS[name]) > len(gap):
-            gap = BREAKS[name]
+        gap = max(gap, BREAKS.get(name, ""), key=len)
         if name == "pre":
             pre = max(pre + (-1 if is_end else 1), 0)
+        elif name == "main":
+            main.append(length)
         elif len(name) == 2 and name in "h1h2h3h4h5h6":
             begun = length + len(gap if length else "")
             if opened is not None:
-                named = " ".join("".join(texts[opened[2] :]).split())[:MAX_TITLE]
-                headings.append(Heading(opened[1], length, opened[0], named))
+                headings.append(
+                    Heading(opened[1], length, opened[0], _one_line("".join(texts[opened[2] :])))
+                )
             opened = None if is_end else (int(name[1]), begun, len(texts))
-    of_parts = np.array(places, np.int64).reshape(-1, 4)
-    return MarkedText("".join(texts), headings, title or first_title(headings), of_parts, source)
+    spans = np.array(places, np.int64).reshape(-1, 4)
+    title = title or first_title(headings)
+    return _only_main(MarkedText("".join(texts), headings, title, spans, source), spans, main)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:MAX_TITLE]
+
+
+def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) -> MarkedText:
+    """Return what stands in ``<main>``, or everything if there is no heading in it.
+
+    ``tags``: offsets in the text of the tags of ``<main>``. Without a second one, it does not end.
+    """
+    if not tags:
+        return marked
+    start, end = tags[0], tags[-1] if len(tags) > 1 else len(marked.text)
+    headings = [heading for heading in marked.headings if start <= heading.at < end]
+    spans = spans[(spans[:, 0] >= start) & (spans[:, 1] <= end)]
+    if not headings or not len(spans):
+        return marked
+    begin = int(spans[0, 0])
+    moved = Headings(
+        Heading(max(at - begin, 0), max(body - begin, 0), level, title)
+        for at, body, level, title in headings
+    )
+    spans = spans - np.array([begin, begin, 0, 0])
+    return replace(marked, text=marked.text[begin:end], headings=moved, places=spans)
 
 
 def python(text: str) -> MarkedText:
