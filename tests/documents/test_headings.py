@@ -112,6 +112,7 @@ def test_titles_of_rst_are_without_markup(written: str, title: str) -> None:
         (":ref:`the text\n<label>` (:func:`!open`)", "the text (open)"),
         ("see `the site <http://x/>`__ and `Notes`_", "see the site and Notes"),
         (":pep:`8`, :file:`~/.a/b.c`, :samp:`x<y>`", "PEP 8, ~/.a/b.c, x<y>"),
+        (":samp:`cp <a> <b>`, :math:`~x.y`, :code:`if a <b>`", "cp <a> <b>, ~x.y, if a <b>"),
         (".. toctree::\n   :maxdepth: 2\n   :hidden:\n\n   a", ".. toctree::\n\n   a"),
         ("``:ref:`a``` and ``:meth:`~A.b` ``", "``:ref:`a``` and ``:meth:`~A.b` ``"),
         ("   :returns: a list\n12:`x` :a:`b\n\nc`", "   :returns: a list\n12:`x` :a:`b\n\nc`"),

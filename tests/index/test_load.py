@@ -505,7 +505,7 @@ def test_a_sync_wants_whole_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             VocabtoolError, match="a stream cannot be synced: pass the names of files"
         ):
             index.update(stream, sync=True)
-    with pytest.raises(NotFound, match=r"nothing\.jsonl: does not exist"):
+    with pytest.raises(NotFound, match=r"nothing\.jsonl: no such file"):
         index.update([folder, tmp_path / "nothing.jsonl"], sync=True)
     with pytest.raises(VocabtoolError, match=r"part of .*docs and cannot .* sync .*docs, or"):
         index.update(one, sync=True)

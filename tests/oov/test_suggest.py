@@ -176,7 +176,8 @@ ERRORS: dict[str, tuple[list[str], int, str]] = {
 def test_errors(name: str, here: Path) -> None:
     """What is wrong, and where; before any document is read."""
     (model, *options), code, told = ERRORS[name]
-    done = run("oov", model, "none.txt", *options, cwd=here)
+    (here / "bad.jsonl").write_text("no JSON")
+    done = run("oov", model, "bad.jsonl", *options, cwd=here)
     assert (done.returncode, told in done.stderr.decode()) == (code, True), done.stderr
     assert b"Traceback" not in done.stderr
 

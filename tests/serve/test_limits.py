@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,6 +63,24 @@ def test_time_of_a_request(small: Path, held: threading.Event) -> None:
         while (answer := client.post(SEARCH, json=ASKED)).status_code == 429:
             pass
         assert answer.status_code == 200
+
+
+def test_memory_of_refused_requests(small: Path) -> None:
+    """Their bodies are gone with the answer, without a collection of garbage."""
+    bad = b'{"query":"' + b"x" * 900_000
+    with limited(small) as client:
+        client.post(SEARCH, content=bad, headers=JSON)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(20):
+                assert client.post(SEARCH, content=bad, headers=JSON).status_code == 400
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+    assert kept < 3 * len(bad)  # of one request, not of twenty
 
 
 def test_explanation_of_a_long_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,12 +26,12 @@ from tests.tokenization.test_hf_words import (
     unigram,
     word_piece,
 )
-from vocabtool import OovCounter, Words
-from vocabtool.errors import VocabtoolError
+from vocabtool import Words
 from vocabtool.formats.tokenizer_folder import LLAMA3
 from vocabtool.tokenization import hf_tokenizer
 from vocabtool.tokenization.hf_tokenizer import Cuts
 from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.text_arrays import texts_array
 
 
 def by_pattern() -> Tokenizer:
@@ -135,20 +135,8 @@ def test_any_text(name: str, texts: list[str], shared: Path) -> None:
         assert rows(words.look_up(texts)) == rows(wanted)
 
 
-def test_marks_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_are_cut() -> None:
     """BERT's punctuation is cut anywhere, unless an added token has two marks."""
-    monkeypatch.setattr(hf_tokenizer, "MAX_CHUNK", 1_000)
-    counter = OovCounter(of(word_piece()))
-    counter.count([[".,;:" * 1_000]])
-    assert counter.report().tokens == 4_000
-    with pytest.raises(VocabtoolError, match=r"4,000 bytes in a row .*allowed: 1,000\)"):
-        of(OWN["marks in a token"]()).look_up([".,;:" * 1_000])
-
-
-@pytest.mark.parametrize("name", ["WordPiece", "byte-level BPE", "BPE with bytes", "Unigram"])
-def test_a_text_that_cannot_be_cut(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hf_tokenizer, "MAX_CHUNK", 1_000)
-    words = of(MAKERS[name]())
-    assert len(words.look_up(["x" * 1_000]).codes) == 1
-    with pytest.raises(VocabtoolError, match=r"1,001 bytes in a row .*allowed: 1,000\)"):
-        words.look_up(["the", "x" * 1_001])
+    tokenizers: list[Any] = [of(word_piece()).tokenizer, of(OWN["marks in a token"]()).tokenizer]
+    marks = texts_array([".,;:" * 1_000])
+    assert [len(one._cuts.chunks(marks)[0]) for one in tokenizers] == [4_000, 1]

@@ -70,6 +70,8 @@ MARKUP: Final = re.compile(
     rf"|`(?<![\w`]`)(?P<link>(?>(?:{LINES}){{1,99}}))`__?(?!\w)(?:\\\s?)?"
     r"|\.\. \S{1,80}?::[^\n]{0,200}+(?P<options>(?:\n[ \t]++:[\w-]{1,40}+:(?!\S)[^\n]*+){1,30})"
 )
+# Roles whose text has no target: it is shown as it is.
+PLAIN: Final = ("code", "command", "file", "kbd", "math", "program", "samp")
 NUMBERED: Final = ("cve", "cwe", "pep", "rfc")  # roles that Sphinx shows before their number
 # Of a title, after its roles and links: literals, text in single backquotes, escaped characters.
 INLINE: Final = re.compile(
@@ -268,6 +270,8 @@ def _as_shown(markup: re.Match[str]) -> str:
     shown = str(content or link or "")
     if not shown:  # a literal, or a directive
         return markup[0].removesuffix(options or "")
+    if role in PLAIN:
+        return shown
     before = shown.rpartition("<")[0]
     if shown.endswith(">") and before[-1:].isspace():
         return before.strip()
@@ -303,11 +307,20 @@ def _without_markup(source: str) -> MarkedText:
 
 
 def rst(source: str) -> MarkedText:
-    """Find titles with an underline, also in plain text; an overline belongs to its title.
+    """Return reStructuredText as a reader sees it, with its titles."""
+    return _with_titles(_without_markup(source))
+
+
+def plain_text(source: str) -> MarkedText:
+    """Return a plain text as it is, with its titles."""
+    return _with_titles(MarkedText(source))
+
+
+def _with_titles(marked: MarkedText) -> MarkedText:
+    """Find titles with an underline; an overline belongs to its title.
 
     The first kind of underline in the file has level 1, the next new kind level 2, and so on.
     """
-    marked = _without_markup(source)
     text = marked.text
     padded, headings, levels = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
     end = 0  # of the title before

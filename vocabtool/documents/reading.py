@@ -73,7 +73,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "arrow": tables.read_arrow,
     "tfrecord": row_files.read_tfrecord,
     "json": row_files.read_json,
-    "text": partial(pieces.read_text, mark=headings.rst),
+    "text": partial(pieces.read_text, mark=headings.plain_text),
     "code": pieces.read_text,
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),

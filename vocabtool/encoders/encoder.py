@@ -361,7 +361,8 @@ class Encoder(ABC):
         """
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
-        cut = count_cut(self.words.look_up(texts), self.max_tokens)
+        # Readers have checked the length of a text; a prompt before it may pass the limit.
+        cut = count_cut(self.words.tokenizer.look_up(texts_array(texts)), self.max_tokens)
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:

@@ -283,9 +283,9 @@ class Hits(TableResult, Sequence[Hit]):
 
     def members(self) -> dict[str, Any]:
         """Return what :meth:`to_json` does, but leave its dataclasses: orjson converts them."""
-        names = "query", "notes", "suggestions", "facets", "total"
+        names = "notes", "suggestions", "facets", "total"
         values = {name: getattr(self, name) for name in names}
-        return {**values, "hits": [hit.members() for hit in self.hits]}
+        return {"query": self.query, "hits": [hit.members() for hit in self.hits], **values}
 
     def to_json(self) -> dict[str, Any]:
         """Return the hits for JSON: what ``--format json``, the server and its tools answer."""

@@ -173,16 +173,15 @@ class Guard:
             return
         except ClientDisconnect:
             return
-        except Exception as raised:  # noqa: BLE001 - an answer that shows nothing of it
-            error: Exception = raised
-            if isinstance(raised, TimeoutError) and timer.expired():
-                error = ServeError(
-                    f"the request took more than {seconds:g} seconds; ask for less",
-                    HTTPStatus.GATEWAY_TIMEOUT if is_read else HTTPStatus.REQUEST_TIMEOUT,
-                )
+        except Exception as error:  # noqa: BLE001 - an answer that shows nothing of it
+            # No other name keeps it: with its traceback, this frame would keep itself and the body.
+            is_late = isinstance(error, TimeoutError) and timer.expired()
+            refusal = answers.of_error(
+                Request(scope), _too_late(seconds, is_read=is_read) if is_late else error
+            )
         finally:
             self._body_bytes -= len(body)
-        refusal = answers.of_error(Request(scope), error)
+            body.clear()
         if has_started:
             return  # uvicorn closes the connection
         if not is_read:
@@ -229,15 +228,12 @@ class Guard:
         limits, kind = self._protection, headers.get(b"content-type", "")
         adds_documents = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"])
         most = limits.documents_body if adds_documents else limits.body
-        too_large = ServeError(
-            f"the body has more than {most:,} bytes; send less at a time",
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        )
+        too_large = f"the body has more than {most:,} bytes; send less at a time"
         length = headers.get(b"content-length", "0")
         if not (length.isascii() and length.isdecimal()):
             raise ServeError(f"Content-Length: wanted a number of bytes, got {length!r:.100}")
         if len(length.lstrip("0")) > len(str(most)) or int(length) > most:
-            raise too_large
+            raise ServeError(too_large, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         if adds_documents and kind.partition(";")[0].strip().lower() not in LINES:
             wanted = f"wanted Content-Type: {' or '.join(LINES)}, got {kind[:50] or 'none'}"
             raise ServeError(wanted, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
@@ -251,7 +247,7 @@ class Guard:
             body += piece
             self._body_bytes += len(piece)
             if len(body) > most:
-                raise too_large
+                raise ServeError(too_large, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             if others and self._body_bytes > limits.bodies:
                 what = "all request bodies together are too large; try again"
                 raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
@@ -277,6 +273,11 @@ async def _discard(receive: Receive, most: int) -> None:
                 more_body = message.get("more_body", False)
 
 
+def _too_late(seconds: float, *, is_read: bool) -> ServeError:
+    what = f"the request took more than {seconds:g} seconds; ask for less"
+    return ServeError(what, HTTPStatus.GATEWAY_TIMEOUT if is_read else HTTPStatus.REQUEST_TIMEOUT)
+
+
 # Checks of JSON and of conditions.
 
 
@@ -287,8 +288,13 @@ def parse_json(content: bytes) -> Any:
     """
     with suppress(orjson.JSONDecodeError):
         value = orjson.loads(content)
-        # Each member has a colon: if the object has as many members, none occurs twice.
-        if isinstance(value, dict) and content.count(b":") == len(value) <= MAX_MEMBERS:
+        # Each member has a colon: if the object has as many members, none occurs twice. A float of
+        # this size may be an integer of more than 64 bits, which orjson rounds.
+        if (
+            isinstance(value, dict)
+            and content.count(b":") == len(value) <= MAX_MEMBERS
+            and not any(isinstance(item, float) and abs(item) >= 1 << 63 for item in value.values())
+        ):
             return value
     try:
         return json.loads(

@@ -64,7 +64,7 @@ METASPACE: Final = "Metaspace"
 BEFORE: Final = ("normalizer", "pre_tokenizer")
 SHOWN: Final = 40  # characters of a pattern
 
-FINGERVISIBLE: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
+FINGERPRINTED: Final = ("normalizer", "pre_tokenizer", "added_tokens", "model", LOWER)
 ENTRIES: Final = ("vocab", "merges")
 BYTE: Final = re.compile("<0x[0-9A-Fa-f]{2}>")
 BYTES: Final = {ord(shown): byte for byte, shown in enumerate(ALPHABET)}
@@ -72,7 +72,6 @@ MAX_GROWTH: Final = 64  # replacements may make a text at most this many times a
 MAX_STEPS: Final = 1_000  # normalizers and pre-tokenizers; known files have fewer than 20
 MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
 SLICE_BYTES: Final = 1 << 18  # of texts that are split at once: a byte then takes 200 to 1,000
-MAX_CHUNK: Final = 1 << 21  # bytes that cannot be cut; a section has at most 524,288 characters
 PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
 BLANKS: Final = b" \t\n\r"  # white space for all tokenizers; \v and \f are for only some
@@ -155,7 +154,7 @@ class HFWordTokenizer:
 
         _check_parts(document)
         data = json.dumps(without_own_keys(document))
-        facts = {key: document.get(key) for key in FINGERVISIBLE if key in document}
+        facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
         self.fingerprint = digest.hexdigest()
@@ -205,18 +204,7 @@ class HFWordTokenizer:
             self._cuts = find_cuts(document, full, [*self._added])
 
     def look_up(self, texts: pa.StringArray) -> WordLookup:
-        """Return the words of each text.
-
-        Raises :class:`VocabtoolError` for a text in which more than ``MAX_CHUNK`` bytes cannot be
-        cut into chunks.
-        """
         chunks = TokenCodes.encode(Tokens(*self._cuts.chunks(texts)))
-        longest = int(np.diff(text_bounds(chunks.distinct)).max(initial=0))
-        if longest > MAX_CHUNK:
-            raise VocabtoolError(
-                f"a text has {longest:,} bytes in a row that this tokenizer can only split at once "
-                f"(allowed: {MAX_CHUNK:,}); cut the text into several documents, or leave it out"
-            )
         first, *others = slices(chunks.distinct, SLICE_BYTES)
         lookup = self._look_up(first)
         if others:
