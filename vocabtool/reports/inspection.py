@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ENDS: Final = 5  # entries from either end, in JSON
 MAX_PLACES: Final = 5
-MAX_ENTRY_WIDTH: Final = 16  # characters
+ENTRY_WIDTH: Final = 16  # characters
 MAX_STEPS: Final = 8  # of a rule; JSON has all
 STEP_WIDTH: Final = 200  # characters of a step; JSON has all
 COLUMNS: Final[dict[str, Kind]] = {
@@ -130,7 +130,7 @@ def _sections(model: Model, others: Sequence[Table]) -> Iterator[Section]:
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
     def quote(entry: bytes) -> str:
-        text = short(entry, MAX_ENTRY_WIDTH)
+        text = short(entry, ENTRY_WIDTH)
         return f"'{text}'" if not text or " " in text else text
 
     stored = vocabulary.stored
