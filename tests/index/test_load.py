@@ -151,7 +151,7 @@ def test_another_load_is_refused_while_one_is_half_done(
     arguments = change(tmp_path)
     with pytest.raises(FolderNotEmpty, match="an earlier load was interrupted") as raised:
         index.load(tmp_path / "x.jsonl", **arguments)
-    assert (f"{tmp_path / 'x.jsonl'} changed" in str(raised.value)) == (change is append)
+    assert (f"{tmp_path / 'x.jsonl'} is newer" in str(raised.value)) == (change is append)
     with pytest.raises(FolderNotEmpty, match="an earlier load was interrupted"):
         index.load(iter(["text"]))
     assert (len(index), asked_of, index.verify().loading) == (held, [], True)

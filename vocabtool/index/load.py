@@ -82,7 +82,7 @@ HALF_DONE: Final = (
     "--field, --id-field, --input-format, --keep and --split), or read all FILEs "
     "again with `vocabtool update` without FILE"
 )
-CHANGED: Final = "{0} changed since the interrupted load began: restore it, or read all FILEs again"
+NEWER: Final = "{0} is newer than that load: restore it if it changed, or read all FILEs again"
 
 AS_EMBEDDED: Final = (
     "Use the model and the options of embed (also --prompt-document, --prompt-query and --dim), or "
@@ -269,7 +269,7 @@ class Loader:
             since = datetime.fromisoformat(last.began).timestamp() + 1  # it has no fraction
             stats = {fact.name: Path(fact.name).stat() for fact in self._facts[: last.begun]}
             changed = [
-                CHANGED.format(name)
+                NEWER.format(name)
                 for name, stat in stats.items()
                 if max(stat.st_mtime, stat.st_ctime) > since
             ]
