@@ -171,3 +171,10 @@ def test_rows_with_fields_are_read_without_the_texts_beside_them(tmp_path: Path)
         [*batches(str(tmp_path), ReadOptions(field="text"))]
     with pytest.raises(InvalidFile, match="has no field 'body'"):
         [*batches(str(tmp_path / "README.md"), options)]
+
+
+def test_a_text_has_no_markup(tmp_path: Path) -> None:
+    """What looks like reStructuredText in a .txt stays, but for the titles of its pieces."""
+    text = "Title\n=====\nSee `World <http://x>`_ and :b:`x`."
+    write(tmp_path / "a.txt", text)
+    assert [row for batch in batches(tmp_path) for row in batch.texts.to_pylist()] == [text]

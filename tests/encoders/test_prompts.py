@@ -180,6 +180,15 @@ def test_what_is_not_read_after_a_prompt(onnx: Path) -> None:
     assert np.array_equal(encoder.encode([words]), encoder.encode([words + "xapian"]))
 
 
+def test_a_prompt_before_the_longest_text(onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is that of the text, which a reader of files has checked."""
+    text = "love " * 8
+    monkeypatch.setattr("vocabtool.tokenization.words.MAX_DOCUMENT_BYTES", len(text))
+    encoder = open_encoder(onnx, prompt_document="use to ")
+    _, *cut = encoder.encode_counting([text])
+    assert cut == [1, 3, 0]
+
+
 def test_an_open_encoder_with_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps its prompts and its length, unless others are asked; so an index finds it again."""
     (tmp_path / "opened_encoders.py").write_text(

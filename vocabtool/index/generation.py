@@ -122,9 +122,9 @@ class FolderSnapshot(IndexSnapshot):
         if self.keywords.documents < manifest.rows:
             what = f"contains {self.keywords.documents:,} of {manifest.rows:,} rows"
             raise InvalidFile(what, file=str(keywords))
-        kept = min(KEPT_MASKS, 1 + KEPT_BYTES // max(manifest.rows, 1))
+        conditions = min(KEPT_MASKS, 1 + KEPT_BYTES // max(manifest.rows, 1))
         rows_of_condition = partial(rows_where, commit.database, manifest.rows, manifest.fields)
-        self._rows_where = lru_cache(kept)(rows_of_condition)
+        self._rows_where = lru_cache(conditions)(rows_of_condition)
         self._columns: dict[str, FieldColumn] = {}
         columns = "".join(f", field_{at}" for at in range(len(manifest.fields)))
         tables = "documents JOIN fields USING (row)" if columns else "documents"
@@ -238,10 +238,11 @@ class FolderSnapshot(IndexSnapshot):
                 rows = np.concatenate((holders.rows, rest.rows[new]))
                 scores = np.concatenate((holders.scores, rest.scores[new]))
                 best = RankedRows.of(rows, scores, limit + len(holders.rows))
-                kept = are_among(best.rows, holders.rows)
-                kept[:limit] = True
+                is_candidate = are_among(best.rows, holders.rows)
+                is_candidate[:limit] = True
                 listed = min(limit, len(best.rows))
-                return RankedRows(best.rows[kept], best.scores[kept]), listed, holders.rows
+                ranked = RankedRows(best.rows[is_candidate], best.scores[is_candidate])
+                return ranked, listed, holders.rows
         best = search(query, limit, among)
         listed = len(best.rows)
         holders = search(KeywordQuery(query.codes), limit, among)

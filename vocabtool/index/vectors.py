@@ -412,8 +412,8 @@ class VectorLeg:
         with self._lock:
             if self._kept is None:
                 self._kept = Block.of(np.arange(start, stop), raw.slice(start, stop), metric)
-        kept = self._kept if allowed is None else self._kept.among(allowed)
-        return kept.best(query, limit, metric)
+        block = self._kept if allowed is None else self._kept.among(allowed)
+        return block.best(query, limit, metric)
 
     def _parts(self, rows: Rows) -> list[Rows]:
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))

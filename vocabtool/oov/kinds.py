@@ -1,4 +1,6 @@
-"""Which words are unknown or split, most frequent or costly first, and of which kind they are.
+"""Lists of the words that are unknown or split, and the kinds of these words.
+
+Unknown words are ordered by frequency, split words by cost.
 
 Words are untrusted: each search takes time linear in their length.
 """
@@ -188,9 +190,10 @@ def spelling(word: bytes, example: bytes) -> str:
 def is_random(written: str) -> bool:
     """Return whether a word looks like base64, a hash or another random string.
 
-    That is 16 or more digits; 8 or more hexadecimal characters that change at least twice between
-    letters and digits; or 12 or more base64 characters, including a digit, of which a quarter are
-    followed by another kind of character (but not a capital by a small letter).
+    - 16 or more digits.
+    - 8 or more hexadecimal characters that change at least twice between letters and digits.
+    - 12 or more base64 characters with a digit among them. A quarter of the characters must be
+      followed by one of another kind. A small letter after a capital does not count.
     """
     if written.isdigit():
         return len(written) >= 16
