@@ -90,8 +90,8 @@ def parse_fields(
         fields.append(("group_by", settings.group_by))
     for option, name in fields:
         if name not in snapshot.fields:
-            names = names_of([*snapshot.fields])
-            raise ValueError(f"{option}: no field {name!r}; the kept fields are {names}")
+            kept_fields = names_of([*snapshot.fields])
+            raise ValueError(f"{option}: no field {name!r}; the kept fields are {kept_fields}")
     return tuple(keys), counted
 
 
