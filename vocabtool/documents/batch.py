@@ -218,7 +218,7 @@ class Request:
     """
 
     source: str = ""
-    options: ReadOptions
+    read: ReadOptions
     log: ReadLog
     size: int
     rows: int = MAX_ROWS
@@ -237,7 +237,7 @@ class Request:
     def refuse(self, number: int, reason: str) -> None:
         """Raise ``InvalidFile`` for an invalid row. If ``on_error="skip"``, count it instead."""
         place = f"{self.source}:{number}"
-        if self.options.on_error == "raise":
+        if self.read.on_error == "raise":
             raise InvalidFile(f"{reason}; {SKIP_IT}", file=place)
         self.log.skipped.add(place, reason)
 
@@ -248,7 +248,7 @@ def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    return {name: pa.nulls(count, pa.string()) for name in request.options.kept_fields}
+    return {name: pa.nulls(count, pa.string()) for name in request.read.kept_fields}
 
 
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
@@ -295,16 +295,16 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
     return names.index(name)
 
 
-def text_columns(names: Sequence[str], options: ReadOptions) -> list[int]:
+def text_columns(names: Sequence[str], read: ReadOptions) -> list[int]:
     """Return the indexes of the columns that contain text: those that the options name, or one.
 
     Raises :class:`BadRow` if there is none.
     """
-    if not options.fields:
-        return [text_column(names, options.single_field)]
-    columns = [text_column(names, name) for name in options.fields if name in names]
+    if not read.fields:
+        return [text_column(names, read.single_field)]
+    columns = [text_column(names, name) for name in read.fields if name in names]
     if not columns:
-        raise BadRow(none_of(options.fields, names))
+        raise BadRow(none_of(read.fields, names))
     return columns
 
 
@@ -395,17 +395,17 @@ def gather(rows: Iterable[Row], request: Request, *, are_pieces: bool = False) -
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
     """Make a batch. A row is invalid if its vector does not have the most frequent length."""
-    keep, vectors = request.options.kept_fields, None
-    if request.options.vector_field is not None:
+    keep, vectors = request.read.kept_fields, None
+    if request.read.vector_field is not None:
         column = pa.array([row.vector for row in rows], pa.list_(pa.float32()))
-        vectors, wrong = vectors_in(column, request.options.vector_field)
+        vectors, wrong = vectors_in(column, request.read.vector_field)
         for place, what in wrong.items():
             request.refuse(rows[place].number, what)
         vectors = np.delete(vectors, [*wrong], axis=0)
         rows = [row for place, row in enumerate(rows) if place not in wrong]
     values = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
     columns = dict(zip(keep, values, strict=True))
-    has_ids = request.options.id_field is not None or any(row.id is not None for row in rows)
+    has_ids = request.read.id_field is not None or any(row.id is not None for row in rows)
     ids = strings([id_of_row(row, request) for row in rows]) if has_ids else None
     return Batch(
         request.source,
@@ -464,12 +464,12 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
-                kept = kept_of(item.fields, request.options.kept_fields)
+                kept = kept_of(item.fields, request.read.kept_fields)
                 vector = own_vector(item.fields, request)
                 row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
-                if request.options.id_field is None and has_own_id(item):
+                if request.read.id_field is None and has_own_id(item):
                     row = row._replace(id=own_id(item, ID))
             else:
                 wanted = "expected a string, bytes, a Document or a mapping"
@@ -484,7 +484,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
         out = min(request.left, len(source))
-        if out and request.options.on_duplicate:
+        if out and request.read.on_duplicate:
             item = rows[min(out, len(source) - 1)]
             if isinstance(item, Document) or has_own_id(item):
                 out = 0  # the ids of the skipped documents must be compared with later ones
@@ -511,23 +511,20 @@ def as_bytes(text: str | bytes) -> bytes:
 
 
 def row_of(value: object, number: int, request: Request) -> Row:
-    options = request.options
-    field, id_field = options.single_field or TEXT, options.id_field
+    read = request.read
+    field, id_field = read.single_field or TEXT, read.id_field
     if isinstance(value, str | bytes):
-        if id_field is None and not options.kept_fields and options.vector_field is None:
+        if id_field is None and not read.kept_fields and read.vector_field is None:
             return Row(number, as_bytes(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
-    if options.fields:
-        text = joined_text(value, options.fields)
-    else:
-        text = as_bytes(_text_of(value, field))
+    text = joined_text(value, read.fields) if read.fields else as_bytes(_text_of(value, field))
     id_ = None if id_field is None else own_id(value, id_field)
-    kept = kept_of(value, options.kept_fields)
+    kept = kept_of(value, read.kept_fields)
     fields: dict[str, object] = {}
     if request.whole:
-        hidden = options.hidden_fields(field)
+        hidden = read.hidden_fields(field)
         fields = {name: content for name, content in value.items() if name not in hidden}
     return Row(number, text, id_, kept, fields, own_vector(value, request))
 
@@ -569,7 +566,7 @@ def joined_text(value: Mapping[str, object], fields: Sequence[str]) -> bytes:
 
 
 def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:
-    name = request.options.vector_field
+    name = request.read.vector_field
     if name is None:
         return None
     return numbers_of(_value_of(values, name, "vector_field", " for the vector"), name)

@@ -167,16 +167,16 @@ class ArrowStream:
             self.closed = True
 
 
-def find(name: str, options: ReadOptions = DEFAULTS) -> list[str]:
+def find(name: str, read: ReadOptions = DEFAULTS) -> list[str]:
     """Return the names of the files of a path, a folder or a glob, sorted.
 
     Raises :class:`NotFound` if there is no such file, a folder contains no documents, or no file
     matches a glob.
     """
     if name != STDIN and Path(name).is_dir():
-        files = [file for file, why in walk(name, options) if why is None]
+        files = [file for file, why in walk(name, read) if why is None]
         if not files:
-            rows_only, others = options.field_of_rows is not None, left_out([name], options)
+            rows_only, others = read.field_of_rows is not None, left_out([name], read)
             known = " ".join(end for end, kind in SUFFIXES.items() if kind in ROWS or not rows_only)
             raise NotFound(
                 f"{name}: the folder contains no documents (expected files that end in {known})"
@@ -253,15 +253,15 @@ def left_out(
     return tuple(notes)
 
 
-def how_read(files: Iterable[str], options: ReadOptions = DEFAULTS) -> str:
+def how_read(files: Iterable[str], read: ReadOptions = DEFAULTS) -> str:
     """Return how many files of each ending are read, and how: ``2 .md files by headings``."""
     counts = Counter[tuple[str, str]]()
     for file in files:
         with reading_documents(file):
-            kind, _ = kind_of(file, options)
+            kind, _ = kind_of(file, read)
         how = "by rows" if kind in ROWS else HOW.get(kind, "by headings")
         if kind not in (*ROWS, "lines"):
-            how = HOW.get(options.split or kind, how)
+            how = HOW.get(read.split or kind, how)
         suffixes = suffixes_of(file)
         is_packed = bool(suffixes) and suffixes[-1] in CODECS
         ending = "".join(suffixes[-2 if is_packed else -1 :])
@@ -277,8 +277,8 @@ def how_read(files: Iterable[str], options: ReadOptions = DEFAULTS) -> str:
     return ", ".join(shown)
 
 
-def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
-    """Return the format (by ``options`` or the suffix) and the compression of a file.
+def kind_of(name: str, read: ReadOptions) -> tuple[Format, str | None]:
+    """Return the format (by ``read`` or the suffix) and the compression of a file.
 
     A ``.txt`` that was found in a folder is text; one that was named has a document a line.
     """
@@ -294,11 +294,11 @@ def kind_of(name: str, options: ReadOptions) -> tuple[Format, str | None]:
         codec, last = CODECS[last], suffixes.pop() if suffixes else ""
     else:
         codec = None
-    kind = options.format or SUFFIXES.get(last, "lines")
-    is_page = isinstance(name, FolderFile) and options.format is None and last in SUFFIXES
-    if kind == "lines" and (is_page or options.split is not None):
+    kind = read.format or SUFFIXES.get(last, "lines")
+    is_page = isinstance(name, FolderFile) and read.format is None and last in SUFFIXES
+    if kind == "lines" and (is_page or read.split is not None):
         kind = "text"
-    if kind in BY_LINE and options.split == "line":
+    if kind in BY_LINE and read.split == "line":
         kind = "lines"
     if kind in WHOLE and (codec or name == STDIN):
         raise UnsupportedFormat(
@@ -446,7 +446,7 @@ class Input:
     changed: int
 
 
-def files_outside(sources: Sources, folder: Path | None, options: ReadOptions) -> list[str] | None:
+def files_outside(sources: Sources, folder: Path | None, read: ReadOptions) -> list[str] | None:
     """Return the files of ``sources`` in order, without those in the output ``folder``, if any.
 
     ``None``: ``sources`` are Python objects.
@@ -462,7 +462,7 @@ def files_outside(sources: Sources, folder: Path | None, options: ReadOptions) -
                 f"{name}: is in the output folder {folder}: choose a source outside"
             )
         with reading_documents(name):
-            files += find(name, options)
+            files += find(name, read)
     return [
         name
         for name in files
@@ -605,7 +605,7 @@ def _of_name(glob: str) -> str:
 _Place = tuple[Rules, str, int]
 
 
-def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
+def walk(folder: str, read: ReadOptions) -> Iterator[tuple[str, str | None]]:
     """Yield the files in a folder and its subfolders, each with the reason if it is not read.
 
     The reason is the suffix, or a word such as ``binary`` or ``ignored``; it is ``None`` for a file
@@ -613,11 +613,11 @@ def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
     ``.gitignore`` excludes is yielded like a file. Hidden files, hidden folders and links to
     folders are not yielded.
     """
-    include = Rules(options.include) if options.include else None
-    exclude = Rules(options.exclude)
+    include = Rules(read.include) if read.include else None
+    exclude = Rules(read.exclude)
     whole = os.path.realpath(folder)
     above: list[_Place] = []
-    if options.gitignore:
+    if read.gitignore:
         start = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
         root = next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
         for up in reversed(start.parents):
@@ -631,9 +631,7 @@ def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
         with os.scandir(here) as scanned:
             entries = [*scanned]
         before = "" if here == Path() else os.path.join(here, "")  # noqa: PTH118 - quicker below
-        if options.gitignore and any(
-            entry.name == GITIGNORE and entry.is_file() for entry in entries
-        ):
+        if read.gitignore and any(entry.name == GITIGNORE and entry.is_file() for entry in entries):
             places = (*places, (Rules.read(here / GITIGNORE), "", len(inside)))
         for entry in entries:
             path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)
@@ -652,23 +650,23 @@ def walk(folder: str, options: ReadOptions) -> Iterator[tuple[str, str | None]]:
             elif is_folder:
                 pending.append((f"{path}/", places, included))
             elif included:
-                yield name, _why_not(entry, whole, options)
+                yield name, _why_not(entry, whole, read)
 
 
-def _why_not(entry: os.DirEntry[str], whole: str, options: ReadOptions) -> str | None:
+def _why_not(entry: os.DirEntry[str], whole: str, read: ReadOptions) -> str | None:
     if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(whole):
         return OUTSIDE
     if not entry.is_file():
         return NO_FILE
-    any_ending = bool(options.include)
+    any_ending = bool(read.include)
     suffixes = suffixes_of(entry.name)
     ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
     is_packed = bool(suffixes) and suffixes[-1] in CODECS
     kind = SUFFIXES.get(ending.removesuffix(suffixes[-1]) if is_packed else ending)
     if kind is None or (kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None):
         return None if any_ending and kind is None else ending or "without a suffix"
-    readable = ROWS if options.format is None else {*ROWS, "lines"}
-    if (options.field_of_rows is not None and not any_ending and kind not in readable) or (
+    readable = ROWS if read.format is None else {*ROWS, "lines"}
+    if (read.field_of_rows is not None and not any_ending and kind not in readable) or (
         is_packed and kind in ("json", "docx")  # an array? nor can archives be read
     ):
         return ending

@@ -106,15 +106,15 @@ class Sizes(NamedTuple):
 
 def sizes_of(request: Request) -> Sizes:
     """Return the sizes from the options, reduced to what the model reads."""
-    options, measure = request.options, request.measure or WORDS
-    size = options.split_size or SPLIT_SIZE
+    read, measure = request.read, request.measure or WORDS
+    size = read.split_size or SPLIT_SIZE
     if measure.most is not None:
         size = max(min(size, measure.most), 1)
-    if options.overlap >= size:
+    if read.overlap >= size:
         raise ValueError(
-            f"overlap must be less than the length of a piece ({size:,}), got {options.overlap:,}"
+            f"overlap must be less than the length of a piece ({size:,}), got {read.overlap:,}"
         )
-    return Sizes(size, options.overlap, measure)
+    return Sizes(size, read.overlap, measure)
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
@@ -343,11 +343,11 @@ def read_pieces(
     If the options name several text fields, the field ``text`` contains only the text of the piece,
     without title and path.
     """
-    for place in NOT_JOINED.intersection(request.options.fields):
+    for place in NOT_JOINED.intersection(request.read.fields):
         raise InvalidFile(
             f"field {place!r} tells where a piece is from, so it cannot be searched. Leave it out"
         )
-    if (name := request.options.field_of_rows) is not None:
+    if (name := request.read.field_of_rows) is not None:
         raise InvalidFile(
             f"has no field {name!r}: the file is read as text, and vocabtool makes the ids of its "
             "pieces. Read the file in a separate run, without --field and --id-field"
@@ -363,31 +363,31 @@ def read_pieces(
     except (InvalidFile, UnsupportedFormat, ValueError) as bad:  # long numbers in HTML
         request.refuse(1, str(bad))
         return
-    options = request.options
-    is_asked = options.path_first and options.field is None
+    read = request.read
+    is_asked = read.path_first and read.field is None
     has_path = len(marked.headings) > 0 and not marked.is_paged
-    path_first = is_asked and has_path and options.split in (None, "heading")
-    field = PATH_FIRST if path_first else options.field
-    request = replace(request, options=replace(options, field=field, path_first=path_first))
+    path_first = is_asked and has_path and read.split in (None, "heading")
+    field = PATH_FIRST if path_first else read.field
+    request = replace(request, read=replace(read, field=field, path_first=path_first))
     for batch in gather(_rows(marked, request), request, are_pieces=True):
         yield replace(batch, path_first=True) if path_first else batch
 
 
 def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
-    options, source = request.options, request.source
+    read, source = request.read, request.source
     title = marked.title or Path(source).stem
     source_text = marked.text if marked.source is None else marked.source
     numbers = dict[str, int]()
     line, counted = 1, 0
     headings, places_of = marked.headings, [heading.at for heading in marked.headings]
-    sizes, keep, joined = sizes_of(request), options.kept_fields, options.fields
+    sizes, keep, joined = sizes_of(request), read.kept_fields, read.fields
     if joined:  # leave room for the title and the path in each piece, at most half of it
         left, paths = sizes.size, [path for _, path, _ in _paths(marked.headings)]
         for texts in ([title] * ("title" in joined), paths * ("path" in joined)):
             left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
         left = max(left, (sizes.size + 1) // 2)
         sizes = sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
-    for piece in cut(marked, options.split or "heading", sizes):
+    for piece in cut(marked, read.split or "heading", sizes):
         path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
         start, end = piece.start, piece.end
         if marked.places is not None:
@@ -400,14 +400,14 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         if joined:
             above = path
             lead = headings[bisect_left(places_of, piece.start) : bisect_left(places_of, piece.end)]
-            if lead and "path" in joined and options.split in (None, "heading"):
+            if lead and "path" in joined and read.split in (None, "heading"):
                 body = min(lead[-1].body, piece.end)
                 is_line = body == piece.end or "\n" in marked.text[body - 1 : body + 1]
                 if is_line and all(len(heading.title) < MAX_TITLE for heading in lead):
                     # The path has these headings, so the text begins after them.
                     span = _trim(marked.text, (body, piece.end))
                     text = as_bytes("" if span is None else marked.text[slice(*span)])
-                elif options.path_first and piece.top >= piece.start:
+                elif read.path_first and piece.top >= piece.start:
                     above = ""  # the names of Python are in its code, and long titles in the text
             text = joined_text(fields | {"path": above, TEXT: text}, joined)
         id_ = new = f"#{path}" if path else ""
@@ -436,7 +436,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
 
     The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on.
     """
-    split, sizes, names = request.options.split, sizes_of(request), request.options.kept_fields
+    split, sizes, names = request.read.split, sizes_of(request), request.read.kept_fields
     columns = [batch.columns[name].view(pa.binary()) for name in names]
 
     def rows() -> Iterator[Row]:

@@ -180,18 +180,18 @@ def documents(
             yield from map(Document, ids, texts, fields)
 
 
-def _request(options: ReadOptions, log: ReadLog | None, size: int, start: int) -> Request:
+def _request(read: ReadOptions, log: ReadLog | None, size: int, start: int) -> Request:
     if not 1 <= size <= row_files.MAX_LINE_BYTES:
         raise ValueError(f"size must be from 1 to {row_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
     if start < 0:
         raise ValueError(f"start must be at least 0, got {start:,}")
-    raises = options.on_error == "raise"
+    raises = read.on_error == "raise"
     if log is None and not raises:
         raise ValueError("on_error='skip' needs log=ReadLog(), which counts what is skipped")
-    compared = options.on_duplicate is not None and options.id_field is not None
+    compared = read.on_duplicate is not None and read.id_field is not None
     # A row that is split gives several documents.
-    unread = raises and not compared and not options.splits_rows
-    return Request(options=options, log=log or ReadLog(), size=size, left=start, unread=unread)
+    unread = raises and not compared and not read.splits_rows
+    return Request(read=read, log=log or ReadLog(), size=size, left=start, unread=unread)
 
 
 def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
@@ -203,13 +203,13 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
         yield from gather((row for row, _ in object_rows(source, request)), request)
         return
     with reading_documents(name):
-        files = find(name, request.options)
+        files = find(name, request.read)
     for file in files:
         before = request.log.bytes
         has_position = os.path.isfile(file)  # noqa: PTH113 - quicker; a pipe has none
         with reading_documents(file):
-            format_, codec = kind_of(file, request.options)
-            if request.options.vector_field is not None and format_ not in WITH_LISTS:
+            format_, codec = kind_of(file, request.read)
+            if request.read.vector_field is not None and format_ not in WITH_LISTS:
                 wanted = "--vector-field (vector_field=) needs Parquet, Arrow or JSON lines"
                 raise InvalidFile(f"{wanted}, got the format {format_!r}")
             request.source = file
@@ -221,13 +221,11 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    splits = request.options.splits_rows
+    splits = request.read.splits_rows
     for rows in batches:
-        if splits and rows.parts is None and request.options.fields:
-            what = f"split={request.options.split!r} cuts only rows with one text field"
-            raise InvalidFile(
-                f"{what}, got {' and '.join(request.options.fields)}", file=rows.source
-            )
+        if splits and rows.parts is None and request.read.fields:
+            what = f"split={request.read.split!r} cuts only rows with one text field"
+            raise InvalidFile(f"{what}, got {' and '.join(request.read.fields)}", file=rows.source)
         read: Iterable[Batch] = [rows]
         if splits and rows.parts is None:
             short = _without_long_texts(rows, request, pieces.MAX_FILE_BYTES)
@@ -297,7 +295,7 @@ def _without_repeated(batches: Iterable[Batch], request: Request) -> Iterator[Ba
     seen = SeenIds()
     for batch in batches:
         rows = [] if batch.ids is None else seen.add(batch.ids, batch.source, batch.numbers)
-        if rows and request.options.on_duplicate == "error":
+        if rows and request.read.on_duplicate == "error":
             id_ = batch.id_of(rows[0])
             earlier = seen.first_place(encode(id_))
             what = f"the id {id_!r} is also the id of {earlier} ({WHAT_NEXT})"

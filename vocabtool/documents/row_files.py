@@ -63,7 +63,7 @@ MAX_LINE_BYTES: Final = 64 << 20  # of a line with its end, or of a record; a lo
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
-    if (name := request.options.field_of_rows) is not None:
+    if (name := request.read.field_of_rows) is not None:
         hint = "use --input-format (format=) if the file has another format"
         raise InvalidFile(f"text lines have no field {name!r}; {hint}")
     for first, data in blocks(file, request):
@@ -168,9 +168,9 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
     """Parse all lines at once; return ``None`` if a line is not an object with valid fields."""
-    options = request.options
-    text, id_field, vector = options.single_field or TEXT, options.id_field, options.vector_field
-    several = options.fields
+    read = request.read
+    text, id_field, vector = read.single_field or TEXT, read.id_field, read.vector_field
+    several = read.fields
     try:
         for line in lines:
             if len(line) > MAX_PARTS:
@@ -181,7 +181,7 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
             if id_field is None
             else strings([PLAIN[type(v[id_field])](v[id_field]) for v in values])
         )
-        columns = {name: [v.get(name) for v in values] for name in options.kept_fields}
+        columns = {name: [v.get(name) for v in values] for name in read.kept_fields}
         return Batch(
             request.source,
             strings([joined_text(v, several) if several else v[text].encode() for v in values]),
@@ -292,9 +292,9 @@ def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
     content, stored = record[:-CHECKSUM], int.from_bytes(record[-CHECKSUM:], "little")
     if checksum(content) != stored:
         raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
-    options = request.options
-    texts = options.fields or (options.single_field or TEXT,)
-    wanted = frozenset((*texts, options.id_field or TEXT, *options.kept_fields))
+    read = request.read
+    texts = read.fields or (read.single_field or TEXT,)
+    wanted = frozenset((*texts, read.id_field or TEXT, *read.kept_fields))
     try:
         values = features(content, None if request.whole else wanted)
     except InvalidFile as error:

@@ -76,7 +76,7 @@ class Columns:
 
     @classmethod
     def of(
-        cls, names: Sequence[str], options: ReadOptions, keys: Sequence[str] | None = None
+        cls, names: Sequence[str], read: ReadOptions, keys: Sequence[str] | None = None
     ) -> Columns:
         keys = names if keys is None else keys
 
@@ -85,23 +85,23 @@ class Columns:
 
         try:
             return cls(
-                texts=[keys[place] for place in text_columns(names, options)],
-                id=key(options.id_field),
+                texts=[keys[place] for place in text_columns(names, read)],
+                id=key(read.id_field),
                 kept={
                     name: keys[text_column(names, name)]
-                    for name in options.kept_fields
+                    for name in read.kept_fields
                     if name in names
                 },
-                vector=key(options.vector_field),
+                vector=key(read.vector_field),
                 names=dict(zip(keys, names, strict=True)),
             )
         except BadRow as bad:
             raise InvalidFile(str(bad)) from bad
 
     @classmethod
-    def of_table(cls, schema: pa.Schema, options: ReadOptions) -> Columns:
+    def of_table(cls, schema: pa.Schema, read: ReadOptions) -> Columns:
         try:
-            columns = cls.of(schema.names, options)
+            columns = cls.of(schema.names, read)
         except UnicodeDecodeError as error:
             raise InvalidFile("the column names are not UTF-8") from error
         for text in columns.texts:
@@ -129,7 +129,7 @@ class Columns:
         fields: list[dict[str, object]] | None = None
         if request.whole:
             fields = [{} for _ in range(part.num_rows)]
-            hidden = request.options.hidden_fields(self.names[self.texts[0]])
+            hidden = request.read.hidden_fields(self.names[self.texts[0]])
             # Names of a table may be repeated; then the last column counts.
             for key, column in zip(part.schema.names, part.columns, strict=True):
                 name = self.names[key]
@@ -145,7 +145,7 @@ class Columns:
             null_columns(request, part.num_rows) | kept,
             fields,
             types={
-                **dict.fromkeys(request.options.kept_fields, pa.null()),
+                **dict.fromkeys(request.read.kept_fields, pa.null()),
                 **{
                     name: without_dictionary(part.column(key).type)
                     for name, key in self.kept.items()
@@ -302,7 +302,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
     """Read each row as a document; a row whose text or id is null is invalid."""
     table = open_parquet(file)
     with arrow_errors(PARQUET_ERROR):
-        columns = Columns.of_table(table.schema_arrow, request.options)
+        columns = Columns.of_table(table.schema_arrow, request.read)
         skipped, first = _skip(_counts_of_groups(table.metadata), request)
         record_batches = row_groups(table, file, dict.fromkeys(columns.read(request)), skipped)
         for some in in_batches(
@@ -404,14 +404,14 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
         if head != FILE or not isinstance(file, BufferedReader) or not file.seekable():
             with closing(ArrowStream(head.removeprefix(FILE), file)) as stream:
                 table = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
-                yield from _batches(table, table.schema, request, read=lambda: stream.count)
+                yield from _batches(table, table.schema, request, bytes_read=lambda: stream.count)
             return
         file.seek(0)
         schema = pa.ipc.open_file(file).schema
-        wanted = {*Columns.of_table(schema, request.options).read(request)}
+        wanted = {*Columns.of_table(schema, request.read).read(request)}
         places = [place for place, name in enumerate(schema.names) if name in wanted]
-        options = pa.ipc.IpcReadOptions(included_fields=places)
-        table = pa.ipc.open_file(file, options=options)
+        of_columns = pa.ipc.IpcReadOptions(included_fields=places)
+        table = pa.ipc.open_file(file, options=of_columns)
         skipped, first = _skip(_counts_of_batches(file.name), request)
         record_batches = map(table.get_batch, range(skipped, table.num_record_batches))
         size = os.fstat(file.fileno()).st_size
@@ -442,10 +442,10 @@ def read_table(source: Any, request: Request) -> Iterator[Batch]:
                 first += rows.num_rows
 
 
-def row_counts(name: str, options: ReadOptions) -> list[int] | None:
+def row_counts(name: str, read: ReadOptions) -> list[int] | None:
     """Return the number of rows of each row group or record batch; ``None`` if it is unknown."""
-    format_, codec = kind_of(name, options)
-    if options.splits_rows or codec is not None or format_ not in ("parquet", "arrow"):
+    format_, codec = kind_of(name, read)
+    if read.splits_rows or codec is not None or format_ not in ("parquet", "arrow"):
         return None
     if format_ == "parquet":
         with arrow_errors(PARQUET_ERROR):
@@ -462,10 +462,10 @@ def _batches(
     schema: pa.Schema,
     request: Request,
     first: int = 1,
-    read: Callable[[], int] | None = None,
+    bytes_read: Callable[[], int] | None = None,
 ) -> Iterator[Batch]:
-    """Read rows. ``read`` returns the number of bytes read from a file, which they can outgrow."""
-    columns, growth = Columns.of_table(schema, request.options), _Growth()
+    """Read rows. ``bytes_read`` returns the number of bytes read from the file so far."""
+    columns, growth = Columns.of_table(schema, request.read), _Growth()
     for rows in record_batches:
         chosen = rows if request.whole else rows.select(columns.read(request))
         for column in chosen.columns:
@@ -473,8 +473,8 @@ def _batches(
             kind = pa.binary() if pt.is_string(kind) else kind
             kind = pa.large_binary() if pt.is_large_string(kind) else kind
             column.view(kind).validate(full=True)
-        if read is not None:
-            growth.read = read()
+        if bytes_read is not None:
+            growth.read = bytes_read()
             growth.add(int(_text_ends(chosen)[-1]))
         at_once = MAX_ROWS if columns.vector is None else ROWS_AT_ONCE
         for start in range(0, chosen.num_rows, at_once):
@@ -498,10 +498,10 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
 
     TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
     """
-    has_quotes = delimiter != "\t" and request.options.quotes
+    has_quotes = delimiter != "\t" and request.read.quotes
     names, rest = _read_header(file, delimiter, has_quotes)
     # Names may be repeated or not UTF-8, so Arrow gets numbers.
-    columns = Columns.of(names, request.options, [*map(str, range(len(names)))])
+    columns = Columns.of(names, request.read, [*map(str, range(len(names)))])
     rest = rest or file.read(request.size)
     if not rest.strip(b"\r\n"):
         rest = file.read(request.size)

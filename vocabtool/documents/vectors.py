@@ -280,7 +280,7 @@ class Matcher:
 
 
 def check_counts(
-    given: GivenVectors, sources: Sources, options: ReadOptions, measure: Measure | None = None
+    given: GivenVectors, sources: Sources, read: ReadOptions, measure: Measure | None = None
 ) -> None:
     """Raise ``VocabtoolError`` if there are more or fewer documents than vectors.
 
@@ -288,12 +288,12 @@ def check_counts(
     """
     if given.has_ids:
         return
-    if options.on_duplicate == "first":
+    if read.on_duplicate == "first":
         what = "on_duplicate='first' leaves documents out"
         raise VocabtoolError(f"{given.name}: {what}, but {BY_POSITION}")
-    count = extent(sources, read=options).rows
+    count = extent(sources, read=read).rows
     if count is None:
-        plain = replace(options, keep=(), id_field=None, on_duplicate=None)
+        plain = replace(read, keep=(), id_field=None, on_duplicate=None)
         count = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))
     if count != given.count:
         raise VocabtoolError(_counts(given, count))
@@ -314,11 +314,11 @@ def checksum_of(given: ArrayLike) -> str:
     return f"{array.dtype} {array.shape} {checksum:08x}"
 
 
-def dim_of(given: Given | None, sources: Sources, options: ReadOptions) -> int:
+def dim_of(given: Given | None, sources: Sources, read: ReadOptions) -> int:
     if given is not None:
         with open_vectors(given) as opened:
             return opened.dim
-    for batch in batches(sources, replace(options, on_duplicate=None), log=ReadLog()):
+    for batch in batches(sources, replace(read, on_duplicate=None), log=ReadLog()):
         if batch.vectors is not None and len(batch):
             return int(batch.vectors.shape[1])
     raise NotFound("no document has a vector, so the length of the vectors is unknown")

@@ -290,10 +290,10 @@ class Tally:
 
 
 def _check_arguments(
-    options: ReadOptions, numbers: Mapping[str, int | None], ray_address: str | None
+    read: ReadOptions, numbers: Mapping[str, int | None], ray_address: str | None
 ) -> None:
-    options.refuse_weights()
-    keep = options.kept_fields
+    read.refuse_weights()
+    keep = read.kept_fields
     if reserved := [name for name in keep if name in RESERVED]:
         raise ValueError(
             f"keep: the name {reserved[0]!r} is reserved for a column of every shard "
@@ -320,7 +320,7 @@ def fit_encoder(
     encoder: Encoder,
     weights: FittedWeights | None,
     files: Sequence[str] | None,
-    options: ReadOptions,
+    read: ReadOptions,
 ) -> Encoder:
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
@@ -331,7 +331,7 @@ def fit_encoder(
             "weights must be fitted on a sample of the documents, but a stream is read once: give "
             "weights that were fitted on files (in Python fitted=FILE), or use --weights none"
         )
-    return encoder.fit(sample(files, options))
+    return encoder.fit(sample(files, read))
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
@@ -346,14 +346,14 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
     return True
 
 
-def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
+def sample(files: Sequence[str], read: ReadOptions) -> Iterator[bytes]:
     """Yield texts for fitting word weights: equally many from the start of each file."""
-    options = replace(options, id_field=None, keep=(), on_error="skip", on_duplicate="error")
+    read = replace(read, id_field=None, keep=(), on_error="skip", on_duplicate="error")
     is_empty = True
     for file in files:
         log, is_bad = ReadLog(), True
-        read = batches(file, options, log=log, size=SAMPLE_BYTES)
-        texts = (text for batch in read for text in as_bytes(batch.texts))
+        sampled = batches(file, read, log=log, size=SAMPLE_BYTES)
+        texts = (text for batch in sampled for text in as_bytes(batch.texts))
         for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
             is_empty = is_bad = False
             yield text
@@ -369,7 +369,7 @@ def sample(files: Sequence[str], options: ReadOptions) -> Iterator[bytes]:
 
 def slabs_of(
     sources: Sources,
-    options: ReadOptions,
+    read: ReadOptions,
     plan: Plan,
     done: Mapping[int, int],
     measure: Measure | None,
@@ -381,8 +381,8 @@ def slabs_of(
     Raises :class:`VocabtoolError` if a finished shard would now have more or fewer documents.
     """
     documents, rows = Counter[int](), min(plan.shard_rows, SLAB_ROWS)
-    read = batches(sources, options, log=log, size=READ_BYTES, rows=rows, measure=measure)
-    tables = tables_of(read, plan.kept_fields, options.on_error, log)
+    texts = batches(sources, read, log=log, size=READ_BYTES, rows=rows, measure=measure)
+    tables = tables_of(texts, plan.kept_fields, read.on_error, log)
     for slab in cut_slabs(tables, plan.shard_rows, plan.batch_size):
         log.documents += slab.table.num_rows
         if slab.shard in done:

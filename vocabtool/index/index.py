@@ -560,7 +560,7 @@ class Index:
         """
         request = LoadRequest(
             sources=sources,
-            options=replace(read or ReadOptions(), **more),
+            read=replace(read or ReadOptions(), **more),
             on_existing=on_existing,
             commit_rows=commit_rows,
             threads=threads,
@@ -602,7 +602,7 @@ class Index:
         """
         request = LoadRequest(
             sources=sources,
-            options=None,
+            read=None,
             on_existing="update",
             commit_rows=commit_rows,
             threads=threads,

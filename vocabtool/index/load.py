@@ -137,12 +137,12 @@ class LoadReport:
 class LoadRequest:
     """What to load, and how: see :meth:`Index.load` and :meth:`Index.update`.
 
-    ``sources``: ``None`` to read the files of the index. ``options``: ``None`` to use the recorded
+    ``sources``: ``None`` to read the files of the index. ``read``: ``None`` to use the recorded
     options.
     """
 
     sources: Sources | None
-    options: ReadOptions | None
+    read: ReadOptions | None
     on_existing: OnExisting
     commit_rows: int
     threads: int | None
@@ -163,7 +163,7 @@ class Part:
     """
 
     sources: tuple[Sources, ...]
-    options: ReadOptions
+    read: ReadOptions
     files: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     is_stream: bool = False
     notes: tuple[str, ...] = ()
@@ -215,16 +215,16 @@ class Loader:
         self._request = request
         self._progress = progress
         known, outside = writer.manifest.sources, home(path)
-        if request.sources is not None and request.options is not None:
+        if request.sources is not None and request.read is not None:
             self._parts, self._sources = parts_of_names(
-                request.sources, request.options, known, outside, request.vectors
+                request.sources, request.read, known, outside, request.vectors
             )
         else:
             self._parts, self._sources = parts_of_index(
                 request.sources, known, outside, sync=request.sync, vectors=request.vectors
             )
         for part in self._parts:
-            if request.vectors is not None and (part.shards or part.options.vector_field):
+            if request.vectors is not None and (part.shards or part.read.vector_field):
                 there = "the vectors in a folder of embed" if part.shards else "--vector-field"
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {there}")
         self._facts = _facts(self._parts)
@@ -260,7 +260,7 @@ class Loader:
                 return LoadReport(
                     read=last.documents, resumed=last.documents, unchanged=last.documents
                 )
-            self._start = last.documents if request.options is not None else 0
+            self._start = last.documents if request.read is not None else 0
             self._counts["read"] = self._committed = self._log.documents = self._start
             if not last.finished:
                 self._began = last.began
@@ -276,7 +276,7 @@ class Loader:
             raise FolderNotEmpty(self._name, (*changed[:1], HALF_DONE))
         writer.transaction.register_sources(self._sources)
         for part in self._parts:
-            searched = part.options.searched_fields
+            searched = part.read.searched_fields
             if part.shards is not None and searched:
                 field, names = Shards.open(part.shards).plan.read.field, (*weights_of(searched),)
                 if field != names:
@@ -335,11 +335,11 @@ class Loader:
 
         encoder, counts, given = self._before.model.encoder, self._counts, self._request.vectors
         threads = self._request.threads or (1 if encoder is None else encoder.threads)
-        encodes = given is None and part.shards is None and part.options.vector_field is None
+        encodes = given is None and part.shards is None and part.read.vector_field is None
         shards, speed = None, Speed(counts["encoded"] if encodes else counts["read"] - self._start)
         if part.shards is not None:
             shards, threads = Shards.open(part.shards), 0  # there is little to do
-        elif encoder is None and given is None and part.options.vector_field is None:
+        elif encoder is None and given is None and part.read.vector_field is None:
             raise VocabtoolError(
                 f"{self._name}: contains your own vectors and has no encoder: pass the vectors of "
                 "these documents (--vectors FILE, --vector-field FIELD, or a folder of `vocabtool "
@@ -385,7 +385,7 @@ class Loader:
             encoded.batch,
             encoded.batch.vectors,
             on_existing=self._request.on_existing,
-            on_error=part.options.on_error,
+            on_error=part.read.on_error,
             source=encoded.source,
             are_new=self._alone,
         )
@@ -431,7 +431,7 @@ class Loader:
         if self._plan is None:
             return None
         # An update that was interrupted reads all documents again.
-        is_counted = finished or self._request.options is not None
+        is_counted = finished or self._request.read is not None
         if is_counted and not finished:
             for fact in self._facts[self._begun : self._reached]:
                 self._content = _hash_file(self._content, fact)
@@ -459,7 +459,7 @@ class Loader:
             else:
                 read = batches(
                     sources,
-                    part.options,
+                    part.read,
                     log=self._log,
                     size=BATCH_BYTES,
                     rows=BATCH_ROWS,
@@ -470,7 +470,7 @@ class Loader:
                 for batch in read:
                     self._log.documents += len(batch)
                     name, number = files.get(batch.source, (batch.source, ENCODED))
-                    searched = PATH_FIRST if batch.path_first else part.options.fields
+                    searched = PATH_FIRST if batch.path_first else part.read.fields
                     yield of_file(batch.with_source(name), searched=searched), number
 
     def _in_pieces(self, read: tuple[Batch, int]) -> Iterator[tuple[Batch, int]]:
@@ -487,7 +487,7 @@ class Loader:
         before = skipped.count
         with open_vectors(given, self._path) as vectors, closed_after(read) as remaining:
             if not vectors.has_ids and not part.is_stream and not self._start:
-                check_counts(vectors, part.sources, part.options, self._measure)
+                check_counts(vectors, part.sources, part.read, self._measure)
             matcher = Matcher(vectors, self._start)
             for batch, source in remaining:
                 if not vectors.has_ids and skipped.count > before:
@@ -510,7 +510,7 @@ class Loader:
             what = "its text is not UTF-8; convert it, for example with iconv"
             self._notes.append(f"{batch.source}: {what}")
         if self._compares:
-            batch = self._writer.of_kinds(batch, part.options.on_error)
+            batch = self._writer.of_kinds(batch, part.read.on_error)
         if self._compares and self._ids is not None:
             repeated = self._ids.add(batch.id_array(), "", batch.numbers)
             self._log.repeated += len(repeated)
@@ -621,7 +621,7 @@ def _plan_of(
     """
     if any(part.is_stream for part in parts):
         return None, ""
-    plan: list[object] = [asdict(replace(part.options, on_error="raise")) for part in parts]
+    plan: list[object] = [asdict(replace(part.read, on_error="raise")) for part in parts]
     if isinstance(vectors, str | os.PathLike):
         with reading(os.fspath(vectors)):
             stat = Path(vectors).stat()
@@ -687,29 +687,29 @@ def find_unchanged(before: IndexSnapshot, batch: Batch) -> tuple[Rows, NDArray[n
 
 def parts_of_names(
     sources: Sources,
-    options: ReadOptions,
+    read: ReadOptions,
     known: Sequence[Source],
     index: Path,
     vectors: Given | None = None,
 ) -> tuple[list[Part], tuple[Source, ...]]:
     """Return a list of one part, which reads ``sources``, and all FILEs to record."""
     names = names_of(sources)
-    options = replace(options, path_first=vectors is None)
-    files = files_outside(sources, index, options)
+    read = replace(read, path_first=vectors is None)
+    files = files_outside(sources, index, read)
     if files is None or names is None or not can_be_read_again(files):
-        read = sources if files is None else files
-        return [Part((read,), options, is_stream=True)], (*known,)
-    named = [Source.from_name(name, index, options) for name in names]
+        stream = sources if files is None else files
+        return [Part((stream,), read, is_stream=True)], (*known,)
+    named = [Source.from_name(name, index, read) for name in names]
     all_known, numbers = _remember(known, named)
     labels: dict[str, tuple[str, int]] = {}
     for source in named:
-        inside = files_outside([source.name], index, options) or []
+        inside = files_outside([source.name], index, read) or []
         for file in inside:
             labels.setdefault(file, (file, numbers[source.path]))
     if (shards := shards_in(sources)) is not None:
-        return [Part((sources,), options, labels, shards=shards)], all_known
-    notes = left_out(sources, options, index)
-    return [Part((files,), options, labels, notes=notes)], all_known
+        return [Part((sources,), read, labels, shards=shards)], all_known
+    notes = left_out(sources, read, index)
+    return [Part((files,), read, labels, notes=notes)], all_known
 
 
 def parts_of_index(
@@ -726,16 +726,16 @@ def parts_of_index(
     :class:`VocabtoolError`.
     """
     known = [source.locate(index) for source in known]
-    chosen, options = known, known[-1].options if known else AS_SHIPPED
+    chosen, read = known, known[-1].options if known else AS_SHIPPED
     if sources is not None:
-        names, given_files = names_of(sources), files_outside(sources, index, options)
+        names, given_files = names_of(sources), files_outside(sources, index, read)
         if names is None or not can_be_read_again(given_files):
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
             stream = sources if given_files is None else given_files
-            return [Part((stream,), options, is_stream=True)], (*known,)
+            return [Part((stream,), read, is_stream=True)], (*known,)
         by_path = {source.path: source for source in known}
-        named = [Source.from_name(name, index, options) for name in names]
+        named = [Source.from_name(name, index, read) for name in names]
         chosen = [by_path.get(source.path, source) for source in named]
         others = [source for source in known if source not in chosen]
         for source, other in product(chosen, others) if sync else ():
@@ -772,14 +772,14 @@ def parts_of_index(
             parts.append(Part((name,), source.options, labels, shards=shards))
             continue
         notes = left_out(name, source.options, index)
-        read: tuple[Sources, ...] = (files,)
+        inputs: tuple[Sources, ...] = (files,)
         last = parts[-1] if parts else None
-        if last is not None and (last.options, last.shards) == (source.options, None):
+        if last is not None and (last.read, last.shards) == (source.options, None):
             parts.pop()
             labels, notes = {**last.files, **labels}, (*last.notes, *notes)
             is_apart = source.options.on_duplicate == "error" and vectors is None
-            read = (*last.sources, files) if is_apart else ([*labels],)
-        parts.append(Part(read, source.options, labels, notes=notes))
+            inputs = (*last.sources, files) if is_apart else ([*labels],)
+        parts.append(Part(inputs, source.options, labels, notes=notes))
     return parts, all_known
 
 

@@ -384,25 +384,25 @@ class DocumentSource:
     """A source of documents. A call reads the documents from position ``first`` on."""
 
     sources: Sources
-    options: ReadOptions
+    read: ReadOptions
     log: ReadLog | None
 
     def __call__(self, first: int) -> Iterator[Document]:
-        return documents(self.sources, self.options, log=self.log, start=first)
+        return documents(self.sources, self.read, log=self.log, start=first)
 
     def size(self) -> Size:
         """Return the total size. If bad rows are skipped, it is not exact."""
-        rows, size = extent(self.sources, read=self.options)
+        rows, size = extent(self.sources, read=self.read)
         if rows is not None or size is None:
-            return Size(rows, rows is not None and self.options.on_error == "raise", size)
+            return Size(rows, rows is not None and self.read.on_error == "raise", size)
         names = (str(source) for _, source in each_source(self.sources))
-        files = (file for name in names for file in find(name, self.options))
+        files = (file for name in names for file in find(name, self.read))
         return Size(total(map(self._count_lines, files)), False, size)
 
     def _count_lines(self, file: str) -> int | None:
-        rows, size = extent(file, read=self.options)
-        format_, codec = kind_of(file, self.options)
-        is_by_lines = codec is None and format_ in BY_LINES and not self.options.splits_rows
+        rows, size = extent(file, read=self.read)
+        format_, codec = kind_of(file, self.read)
+        is_by_lines = codec is None and format_ in BY_LINES and not self.read.splits_rows
         if rows is not None or size is None or not is_by_lines:
             return rows
         step = BLOCK if size <= COUNTED_WHOLE else size // BLOCKS
@@ -428,9 +428,9 @@ class DocumentSource:
         cuts: list[tuple[Source, list[int] | None]] = []
         for source in sources:
             if isinstance(source, str):
-                for file in find(source, self.options):
+                for file in find(source, self.read):
                     with reading(file):
-                        cuts.append((file, row_counts(file, self.options)))
+                        cuts.append((file, row_counts(file, self.read)))
             elif is_indexable(source):
                 starts = range(0, len(source), SHARD_ROWS)
                 cuts.append((source, [min(SHARD_ROWS, len(source) - at) for at in starts]))
@@ -438,7 +438,7 @@ class DocumentSource:
                 raise ValueError(NO_SHARDS)
         shards: list[tuple[Source, int, int | None]] = []  # source, first document, how many
         for one, rows in cuts:
-            if rows is None or self.options.on_error == "skip":
+            if rows is None or self.read.on_error == "skip":
                 shards.append((one, 0, None))
             else:
                 places = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last is the end
@@ -450,5 +450,5 @@ class DocumentSource:
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
-        with closed_after(documents(source, self.options, log=self.log, start=start)) as remaining:
+        with closed_after(documents(source, self.read, log=self.log, start=start)) as remaining:
             yield from islice(remaining, most)
