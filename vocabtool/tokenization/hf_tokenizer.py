@@ -48,7 +48,7 @@ from vocabtool.tokenization.text_arrays import (
 from vocabtool.vocabulary import ALPHABET, Vocabulary, printable
 
 Json = dict[str, Any]
-Added = tuple[str, int]  # an added token in a text, such as ``[CLS]``, and its id
+Added = tuple[str, int]  # an added token, such as ``[CLS]``, and its id
 Chunking = Literal["behind", "before", "instead"]
 """How to split texts into chunks.
 
@@ -111,24 +111,26 @@ class Cuts(NamedTuple):
             return Tokens.whole(texts)
         data = text_data(texts)
         bounds = text_bounds(texts) - text_bounds(texts)[0]
-        begins = np.zeros(len(data) + 1, np.bool_)
+        is_start = np.zeros(len(data) + 1, np.bool_)  # for each byte: whether a chunk begins there
         if self.chunking == "behind":
-            begins[1:] = _are_in(BLANKS, data)
+            is_start[1:] = _are_in(BLANKS, data)
             if self.marks:
                 is_mark = _are_in(self.marks, data)
-                begins[1:-1] |= is_mark[:-1] & is_mark[1:]
-        elif len(data) > 2:
+                is_start[1:-1] |= is_mark[:-1] & is_mark[1:]
+            is_start[bounds] = True
+            return Tokens(*cut_before(texts, np.flatnonzero(is_start)))
+        if len(data) > 2:
             before, behind = (_are_in(end, data) for end in self.ends)
-            begins[1:-2] = (data[1:-1] == SPACE) & before[:-2] & behind[2:]
-            begins[np.maximum(bounds - 1, 0)] = begins[bounds] = False  # its neighbour is elsewhere
-        if self.chunking != "instead":
-            begins[bounds] = True
-            return Tokens(*cut_before(texts, np.flatnonzero(begins)))
-        is_blank = begins.copy()
-        begins[1:] |= is_blank[:-1]
-        begins[bounds] = True
-        cuts = np.flatnonzero(begins)
-        return Tokens(*cut_before(texts, cuts)).filter(~is_blank[cuts[:-1]])
+            is_start[1:-2] = (data[1:-1] == SPACE) & before[:-2] & behind[2:]
+            # A neighbour of the first or the last character of a text is in another text.
+            is_start[np.maximum(bounds - 1, 0)] = is_start[bounds] = False
+        is_blank = is_start.copy()
+        if self.chunking == "instead":
+            is_start[1:] |= is_blank[:-1]
+        is_start[bounds] = True
+        starts = np.flatnonzero(is_start)
+        chunks = Tokens(*cut_before(texts, starts))
+        return chunks.filter(~is_blank[starts[:-1]]) if self.chunking == "instead" else chunks
 
 
 def _are_in(characters: bytes, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -154,43 +156,48 @@ class HFWordTokenizer:
 
         _check_parts(document)
         data = json.dumps(without_own_keys(document))
-        facts = {key: document.get(key) for key in FINGERPRINTED if key in document}
+        facts = {key: document[key] for key in FINGERPRINTED if key in document}
         digest = hashlib.sha256(b"vocabtool tokenizer.json 1\n")
         digest.update(json.dumps(facts).encode())
         self.fingerprint = digest.hexdigest()
         for key in ENTRIES:  # a large part of the memory; the library has them, too
             document["model"].pop(key, None)
+        self.document, self._vocabulary, self._raw = document, vocabulary, raw
+        self.truncation: Json = document.get("truncation") or {}
+
         with library_errors("the tokenizers library rejects the file"):
             full = Tokenizer.from_str(data)
+            self._splitter: Any = Tokenizer.from_str(json.dumps(_splitter(document, full)))
             self._model: Any = Tokenizer(full.model)
             self.special_tokens: int = full.num_special_tokens_to_add(is_pair=False)
             added = sorted(full.get_added_tokens_decoder().items())
-            # Before 0.23, the library numbered some added tokens in another way.
-            own = vocabulary.positions
-            self._added = {
-                token.content: vocabulary.id_of(token.content)
-                if token.content.encode() in own
-                else number
-                for number, token in added
-            }
-            self._speller: Any = Tokenizer.from_str(json.dumps(_speller(document, full)))
-            spelled = self._speller.get_added_tokens_decoder().items()
-            self._contents = {number: token.content for number, token in spelled}
+            splits = self._splitter.get_added_tokens_decoder().items()
+        self._model_type = type(full.model).__name__
+        self._whole_words = self._model_type == "WordLevel"
         dropout = getattr(full.model, "dropout", None)
         if dropout:
             raise VocabtoolError(
                 f"the tokenizer skips merges at random (dropout {dropout:g}), so its words differ "
                 "from run to run; set model.dropout to null in the file"
             )
-        self.document, self._vocabulary, self._raw = document, vocabulary, raw
-        self.truncation: Json = document.get("truncation") or {}
-        self._model_type = type(full.model).__name__
-        self._whole_words = self._model_type == "WordLevel"
-        name = getattr(full.model, "unk_token", None)
-        unknown = document["model"].get("unk_id") if name is None else full.model.token_to_id(name)
-        self._unknown_token: str | None = name
-        self.unknown_id: int = -1 if unknown is None else unknown
-        self._skips_silently = self._model_type == "BPE" and unknown is None
+
+        self._contents = {number: token.content for number, token in splits}
+        # The id of each added token. Before 0.23, the library numbered some in another way.
+        self._added = {
+            token.content: vocabulary.id_of(token.content)
+            if token.content.encode() in vocabulary.positions
+            else number
+            for number, token in added
+        }
+        unknown_token = getattr(full.model, "unk_token", None)
+        if unknown_token is None:
+            unknown_id = document["model"].get("unk_id")
+        else:
+            unknown_id = full.model.token_to_id(unknown_token)
+        self._unknown_token: str | None = unknown_token
+        self.unknown_id: int = -1 if unknown_id is None else unknown_id
+        self._skips_silently = self._model_type == "BPE" and unknown_id is None
+
         self._mark = blank_mark(document)
         # Whether each part between added tokens begins with the marker, even without a blank.
         self._mark_says_nothing = any(
@@ -214,16 +221,16 @@ class HFWordTokenizer:
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
         if self._whole_words:
             return ()
-        shown = word.decode("utf-8", "replace")
-        if shown in self._added:
+        text = word.decode("utf-8", "replace")
+        if text in self._added:
             return (word,)
-        given = shown  # inverse of _readable
+        # The inverse of _readable.
         if self._byte_level:
-            given = "".join(ALPHABET[byte] for byte in word)
+            text = "".join(ALPHABET[byte] for byte in word)
         elif self._mark is not None:
-            begin = self._mark if self._mark_says_nothing and shown.strip(" ") else ""
-            given = begin + shown.replace(" ", self._mark)
-        return tuple(map(self._entry, self._cut([given]).pieces))
+            mark = self._mark if self._mark_says_nothing and text.strip(" ") else ""
+            text = mark + text.replace(" ", self._mark)
+        return tuple(map(self._entry, self._cut([text]).pieces))
 
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
@@ -240,37 +247,45 @@ class HFWordTokenizer:
         """
         import tokenizers
 
-        speller = self._speller
-        made = tokenizers.Tokenizer(self._model.model)
-        if speller.normalizer is not None:
-            made.normalizer = speller.normalizer
-        if speller.pre_tokenizer is not None:
-            made.pre_tokenizer = speller.pre_tokenizer
-        tokens = sorted(speller.get_added_tokens_decoder().items())
-        made.add_tokens([token for _, token in tokens])
-        made.add_tokens([tokenizers.AddedToken(word, **flags) for word in words])
-        return made
+        splitter = self._splitter
+        copy = tokenizers.Tokenizer(self._model.model)
+        if splitter.normalizer is not None:
+            copy.normalizer = splitter.normalizer
+        if splitter.pre_tokenizer is not None:
+            copy.pre_tokenizer = splitter.pre_tokenizer
+        tokens = sorted(splitter.get_added_tokens_decoder().items())
+        copy.add_tokens([token for _, token in tokens])
+        copy.add_tokens([tokenizers.AddedToken(word, **flags) for word in words])
+        return copy
 
     def describe(self) -> tuple[str, ...]:
         return tuple(_describe(self.document, self._model_type, self._added))
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
-        read = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
+        strings = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         if self._lower:
-            read = [text.lower() for text in read]
+            strings = [string.lower() for string in strings]
         with library_errors("the tokenizers library fails on a text"):
-            encoded = _encode(self._speller, read)
+            encoded = _encode(self._splitter, strings)
+        # The pre-tokens of all texts. An added token becomes a pair with its id.
         tokens: list[str | Added] = encoded.tokens
-        numbers = np.array(encoded.ids, np.int64)
-        for at in np.flatnonzero(numbers).tolist():
-            content = self._contents[int(numbers[at])]
+        ids = np.array(encoded.ids, np.int64)
+        for at in np.flatnonzero(ids).tolist():
+            content = self._contents[int(ids[at])]
             tokens[at] = (content, self._added[content])
-        offsets = _offsets(encoded.word_ids, len(read))
-        distinct = dict.fromkeys(tokens)
-        places = {token: at for at, token in enumerate(distinct)}
+        offsets = _offsets(encoded.word_ids, len(strings))
+        places = {token: at for at, token in enumerate(dict.fromkeys(tokens))}
         codes = np.fromiter(map(places.__getitem__, tokens), np.int32, len(tokens))
-        plain = iter(self._words([token for token in distinct if isinstance(token, str)]))
-        words = [next(plain) if isinstance(token, str) else [_whole(token)] for token in distinct]
+        words_of_pretokens = iter(
+            self._words([token for token in places if isinstance(token, str)])
+        )
+        words = []
+        for token in places:
+            if isinstance(token, str):
+                words.append(next(words_of_pretokens))
+            else:
+                entry = token[0].encode()
+                words.append([SpelledWord(entry, ((entry, token[1]),), known=True)])
         flat = chain.from_iterable(words)
         bounds = starts_of([*map(len, words)])
         lookup = look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
@@ -314,42 +329,46 @@ class HFWordTokenizer:
         """Return the words of each pre-token. A piece that begins with ``▁`` begins a new word."""
         mark = self._mark or META
         has_marks = self._mark is not None and not self._whole_words
-        joined = has_marks and any(mark in text[1:] for text in pretokens)
-        cuts = self._cut(pretokens, spans=joined)
+        has_several_words = has_marks and any(mark in pretoken[1:] for pretoken in pretokens)
+        cuts = self._cut(pretokens, spans=has_several_words)
         entries = list(map(self._entry, cuts.pieces))
         ids = cuts.ids.tolist()
         rows = []
-        for text, (first, last) in zip(pretokens, pairwise(cuts.offsets.tolist()), strict=True):
+        for pretoken, (first, last) in zip(pretokens, pairwise(cuts.offsets.tolist()), strict=True):
             known = first < last and self.unknown_id not in ids[first:last]
-            if self._whole_words and text == self._unknown_token:
+            if self._whole_words and pretoken == self._unknown_token:
                 known = True
-            if self._skips_silently and self._join(cuts.pieces[first:last]) != text.encode():
+            if self._skips_silently and self._join(cuts.pieces[first:last]) != pretoken.encode():
                 known = False
-            starts = [first]
+            starts = [first]  # the first piece of each word
             # If the model skips unknown characters, the position of a piece is uncertain.
-            if joined and (known or self.unknown_id >= 0):
+            if has_several_words and (known or self.unknown_id >= 0):
                 starts += [i for i in range(first + 1, last) if cuts.pieces[i].startswith(mark)]
             words = []
             for start, end in pairwise((*starts, last)):
-                begin = cuts.spans[start][0] if start > first else 0
-                stop = cuts.spans[end][0] if end < last else len(text)
+                text_start = cuts.spans[start][0] if start > first else 0
+                text_end = cuts.spans[end][0] if end < last else len(pretoken)
+                text = self._readable(pretoken[text_start:text_end])
                 is_known = known or (len(starts) > 1 and self.unknown_id not in ids[start:end])
                 pieces = tuple(zip(entries[start:end], ids[start:end], strict=True))
-                words.append(SpelledWord(self._readable(text[begin:stop]), pieces, is_known))
+                words.append(SpelledWord(text, pieces, is_known))
             rows.append(words)
         return rows
 
     def _entry(self, piece: str) -> bytes:
-        return bytes(map(BYTES.__getitem__, map(ord, piece))) if self._raw else piece.encode()
+        """Return the entry of the vocabulary for a piece of the library."""
+        return bytes(BYTES[ord(character)] for character in piece) if self._raw else piece.encode()
 
-    def _readable(self, given: str) -> bytes:
+    def _readable(self, pretoken: str) -> bytes:
+        """Return the text that a pre-token stands for (see the top of this file)."""
         if self._byte_level:
-            codes = [BYTES.get(ord(c), -1) for c in given]
-            return given.encode() if -1 in codes else bytes(codes)
+            codes = [BYTES.get(ord(character), -1) for character in pretoken]
+            return pretoken.encode() if -1 in codes else bytes(codes)
         if self._mark is None:
-            return given.encode()
-        text = given.replace(self._mark, " ")
-        return ((text.strip(" ") if self._mark_says_nothing else text) or text).encode()
+            return pretoken.encode()
+        text = pretoken.replace(self._mark, " ")
+        bare = text.strip(" ") if self._mark_says_nothing else text
+        return (bare or text).encode()
 
 
 def without_own_keys(document: Json) -> Json:
@@ -357,10 +376,11 @@ def without_own_keys(document: Json) -> Json:
     return {key: value for key, value in document.items() if key != LOWER}
 
 
-def _speller(document: Json, tokenizer: Any) -> Json:
-    """Describe a tokenizer that only splits texts: added tokens have ids from 1 on, the rest has 0.
+def _splitter(document: Json, tokenizer: Any) -> Json:
+    """Describe a tokenizer that splits texts into pre-tokens and added tokens, but not further.
 
-    Of added tokens that are normalised alike, the library takes any. Here, it is the first.
+    Added tokens get ids from 1 on, and all pre-tokens the id 0. If several added tokens have the
+    same normalised text, the library would match any of them; only the first of them is added.
     """
     added, seen = [], set()
     for token in document.get("added_tokens") or []:
@@ -373,18 +393,14 @@ def _speller(document: Json, tokenizer: Any) -> Json:
             seen.add(text)
         added.append(token)
     contents = {token["content"] for token in added}
-    piece = next(c for c in map(chr, count(1)) if c not in contents)
+    piece = next(c for c in map(chr, count(1)) if c not in contents)  # no added token
     model = {"type": "Unigram", "vocab": [[piece, 0.0]], "unk_id": 0}
     return {**{key: document.get(key) for key in BEFORE}, "added_tokens": added, "model": model}
 
 
-def _whole(added: Added) -> SpelledWord:
-    token = added[0].encode()
-    return SpelledWord(token, ((token, added[1]),), known=True)
-
-
-def _offsets(numbers: list[int], count: int) -> Integers:
-    return starts_of(np.bincount(np.array(numbers, np.int64), minlength=count))
+def _offsets(rows: list[int], count: int) -> Integers:
+    """Return where the tokens of each of ``count`` strings begin. ``rows``: each token's string."""
+    return starts_of(np.bincount(np.array(rows, np.int64), minlength=count))
 
 
 @contextmanager
@@ -412,11 +428,12 @@ def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:
 
 
 def _check_parts(document: Json) -> None:
-    """Refuse many steps, steps that make texts far longer, and tables that end too early."""
-    growth, before, steps = 1, 0, list_of_parts(document)
+    """Refuse many steps, steps that make texts far longer, and damaged tables of characters."""
+    steps = list_of_parts(document)
     if len(steps) > MAX_STEPS:
         raise InvalidFile(f"{len(steps):,} normalizers and pre-tokenizers (allowed: {MAX_STEPS:,})")
-    for step in steps:
+    growth, prepended = 1, 0
+    for step in steps:  # steps are recognised by their keys, because older files have no types
         table = step.get("precompiled_charsmap")
         if isinstance(table, str) and table:
             try:
@@ -424,19 +441,17 @@ def _check_parts(document: Json) -> None:
             except ValueError as error:
                 raise InvalidFile(f"precompiled_charsmap: wanted base64: {error}") from error
             sentencepiece.check_charsmap(charsmap)
-        prepended, content = (
-            len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
-            for text in (step.get("prepend"), step.get("content"))
-        )
-        before += prepended  # by key, because older files have no types
-        if "content" in step:
-            pattern = step.get("pattern")  # a regular expression may match between characters
-            regular = isinstance(pattern, dict) and "Regex" in pattern
-            growth *= max(1, content + regular)
-    if growth > MAX_GROWTH or before > MAX_PREPENDED:
+        prefix, content = step.get("prepend"), step.get("content")
+        if isinstance(prefix, str):
+            prepended += len(prefix.encode("utf-8", "replace"))
+        if isinstance(content, str):
+            pattern = step.get("pattern")
+            matches_empty = isinstance(pattern, dict) and "Regex" in pattern  # perhaps
+            growth *= max(1, len(content.encode("utf-8", "replace")) + matches_empty)
+    if growth > MAX_GROWTH or prepended > MAX_PREPENDED:
         raise InvalidFile(
-            f"the normalizer can make a text {growth:,} times as long and prepend {before:,} bytes "
-            f"(allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
+            f"the normalizer can make a text {growth:,} times as long and prepend {prepended:,} "
+            f"bytes (allowed: {MAX_GROWTH} times and {MAX_PREPENDED:,} bytes)"
         )
 
 
@@ -510,8 +525,11 @@ def find_cuts(document: Json, tokenizer: Any, added: list[str]) -> Cuts:
     if any(character.isspace() for token in tokens for character in token):
         return Cuts(None)
     if _is_marked_bpe(document, tokenizer):
-        ends = ({token[-1:].encode() for token in tokens}, {token[:1].encode() for token in tokens})
-        before, behind = (bytes(c for c in VISIBLE if bytes([c]) not in end) for end in ends)
+        # No cut beside a character with which an added token ends or begins.
+        lasts = {token[-1:].encode() for token in tokens}
+        firsts = {token[:1].encode() for token in tokens}
+        before = bytes(c for c in VISIBLE if bytes([c]) not in lasts)
+        behind = bytes(c for c in VISIBLE if bytes([c]) not in firsts)
         return Cuts("instead", ends=(before, behind))
     normalizers = [step.get("type") for step in hf_tokenizer.parts(document.get("normalizer"))]
     if not LOCAL_NORMALIZERS.issuperset(normalizers):
@@ -524,29 +542,40 @@ def find_cuts(document: Json, tokenizer: Any, added: list[str]) -> Cuts:
         blank_stays = normalizer.normalize_str(" ") == " "
         stays = blank_stays and all(text and text in shown for text in changed)
         return Cuts("before" if chunking and stays else None)
-    pairs = chain.from_iterable(map(pairwise, (token.encode() for token in tokens)))
-    alone = first.get("type") == "BertPreTokenizer" and not document.get(LOWER)
-    if alone and not any(left in MARKS and right in MARKS for left, right in pairs):
+    # BERT makes each mark a word, so texts may be cut between marks, but not in an added token.
+    pairs = chain.from_iterable(pairwise(token.encode()) for token in tokens)
+    if (
+        first.get("type") == "BertPreTokenizer"
+        and not document.get(LOWER)
+        and not any(left in MARKS and right in MARKS for left, right in pairs)
+    ):
         return Cuts(chunking, MARKS)
     return Cuts(chunking)
 
 
 def _blanks_to_cut_at(first: Json, others: list[Json], added: list[Json]) -> Chunking | None:
-    """Return where texts can be cut: at blanks, because of the first pre-tokenizer."""
-    if first.get("type") in BLANK_SPLITTERS:
-        alone = all(
-            _scheme(step) == "always"
-            if step.get("type") == METASPACE
-            else step.get("type") in CUT_FURTHER
-            for step in others
-        )
-        return "behind" if alone else None
-    if any(token.get("rstrip") is True for token in added):  # reaches behind a cut
+    """Return whether texts can be cut behind blanks or before blanks; ``None`` if not at blanks.
+
+    - ``first``, ``others``: The pre-tokenizers.
+    - ``added``: The added tokens.
+    """
+    kind = first.get("type")
+    if kind in BLANK_SPLITTERS:
+        for step in others:
+            if step.get("type") == METASPACE:
+                if _scheme(step) != "always":  # it treats the first word of a text differently
+                    return None
+            elif step.get("type") not in CUT_FURTHER:
+                return None
+        return "behind"
+    if any(token.get("rstrip") is True for token in added):  # includes the blank behind the token
         return None
     if others == [WRITE_BYTES] and first in BLANK_FIRST:
         return "before"
-    cuts = {BYTE_LEVEL: first.get("use_regex", True), METASPACE: first.get("split", True)}
-    return "before" if not others and cuts.get(str(first.get("type"))) is True else None
+    if others or kind not in (BYTE_LEVEL, METASPACE):
+        return None
+    splits = first.get("use_regex" if kind == BYTE_LEVEL else "split", True)
+    return "before" if splits is True else None
 
 
 def _is_marked_bpe(document: Json, tokenizer: Any) -> bool:
@@ -554,12 +583,15 @@ def _is_marked_bpe(document: Json, tokenizer: Any) -> bool:
 
     Then the pieces of each word are the same, whatever is around it.
     """
-    model = document["model"]
+    if document.get("pre_tokenizer") is not None:
+        return False
+    if list(hf_tokenizer.parts(document.get("normalizer"))) != SENTENCEPIECE:
+        return False
     added = document.get("added_tokens") or []
-    plain = not any(token.get(flag) for token in added for flag in REACHING)
-    marked = list(hf_tokenizer.parts(document.get("normalizer"))) == SENTENCEPIECE
-    is_bpe = type(tokenizer.model).__name__ == "BPE" and not any(map(model.get, AFFIXES))
-    if document.get("pre_tokenizer") is not None or not (plain and marked and is_bpe):
+    if any(token.get(flag) for token in added for flag in REACHING):
+        return False
+    model = document["model"]
+    if type(tokenizer.model).__name__ != "BPE" or any(model.get(key) for key in AFFIXES):
         return False
     entries = tokenizer.get_vocab()
     needed = {META, tokenizer.model.unk_token}
@@ -593,12 +625,12 @@ def _describe_part(step: Json) -> Iterator[str]:
     match step.get("type"):
         case "BertNormalizer":
             lower = step.get("lowercase", True)
-            accents = step.get("strip_accents")
+            strip_accents = step.get("strip_accents")
             if step.get("clean_text", True):
                 yield "remove control characters, replace white space by blanks"
             if step.get("handle_chinese_chars", True):
                 yield "put blanks around Chinese characters"
-            if lower if accents is None else accents:
+            if strip_accents or (lower and strip_accents is None):
                 yield "remove accents"
             if lower:
                 yield "lower-case"
@@ -627,6 +659,7 @@ def _describe_part(step: Json) -> Iterator[str]:
 
 
 def _scheme(step: Json) -> str:
+    """Return where a Metaspace step puts a mark: before each part, the first one, or none."""
     scheme = step.get("prepend_scheme")
     if isinstance(scheme, str):
         return scheme
