@@ -144,28 +144,30 @@ class TracePoint(NamedTuple):
         values: dict[bytes, Tensor] = {}  # by the bytes of the value
         waiting, steps = [self], 0
         while waiting:
-            here = waiting.pop()
+            point = waiting.pop()
             steps += 1
-            node = here.node
+            node = point.node
             if steps > MAX_OPS:
                 return None
             if node is None:
-                waiting += [here.outside(*call) for call in here.callers()]
+                waiting += [point.outside(*call) for call in point.callers()]
                 if not waiting and not values:  # no callers: may be a captured constant
-                    origin = here.linker.origin(here.body, here.reference)
+                    origin = point.linker.origin(point.body, point.reference)
                     node = origin.node if origin is not None else None
                     return node.tensor_of(b"value") if node and node.op == b"Const" else None
                 continue
-            inside = here.inside(node)
+            inside = point.inside(node)
             if inside is not None:
                 waiting.append(inside)
-            elif node.op in SAME:
-                waiting.append(here.input(0))
-            elif node.op == b"Const" and (tensor := node.tensor_of(b"value")) is not None:
-                start, end = tensor.span
-                values.setdefault(bytes(tensor.buffer[start:end]), tensor)
-            else:
+                continue
+            if node.op in SAME:
+                waiting.append(point.input(0))
+                continue
+            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
+            if tensor is None:
                 return None
+            start, end = tensor.span
+            values.setdefault(bytes(tensor.buffer[start:end]), tensor)
         return next(iter(values.values())) if len(values) == 1 else None
 
     def scalar(self) -> bytes | int | None:
@@ -180,6 +182,7 @@ class TracePoint(NamedTuple):
         return int(tensor.integers()[0]) if tensor.dtype in INTEGERS else None
 
     def behind_reshapes(self) -> TracePoint:
+        """Follow this tensor back through the ops that change only its shape."""
         point = self
         for _ in range(MAX_OPS):
             node = point.node
@@ -189,57 +192,64 @@ class TracePoint(NamedTuple):
         return point
 
     def refuse(self, why: str) -> Unclear:
+        """Return an error that names the op of this tensor."""
         return Unclear(printable(self.maker.op), why)
 
     def constant_input(self, position: int) -> bytes | int:
+        """Return the value of an input. Raises :class:`Unclear` if it is not constant."""
         value = self.input(position).scalar()
         if value is None:
             raise self.refuse("one of its inputs must be a constant, but is computed")
         return value
 
     def text_constant(self, position: int) -> bytes:
+        """Return the value of an input. Raises :class:`Unclear` if it is not a constant string."""
         value = self.constant_input(position)
         if not isinstance(value, bytes):
             raise self.refuse("one of its inputs must be a string, but is a number")
         return value
 
     def pattern(self, text: bytes) -> str:
+        """Decode a regular expression of the op."""
         try:
             return text.decode()
         except UnicodeDecodeError:
             raise self.refuse("its pattern is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
+        """Return a boolean attribute of the op."""
         return bool(self.maker.integer_of(key, int(default)))
 
     def check_decoding(self) -> None:
-        """Refuse to decode anything but UTF-8, or to treat invalid bytes as only an option does."""
+        """Refuse an op that does not decode UTF-8, or does not replace each invalid byte."""
         encoding = self.maker.bytes_of(b"input_encoding")
         if encoding.upper() not in UTF8:
             raise self.refuse(f"its texts are {printable(encoding)}, not UTF-8")
-        settings = (
-            self.maker.bytes_of(b"errors") in (b"", b"replace"),
-            self.maker.integer_of(b"replacement_char", 0xFFFD) == 0xFFFD,
-            not self.flag(b"replace_control_characters", False),
-        )
-        if not all(settings):
+        if (
+            self.maker.bytes_of(b"errors") not in (b"", b"replace")
+            or self.maker.integer_of(b"replacement_char", 0xFFFD) != 0xFFFD
+            or self.flag(b"replace_control_characters", False)
+        ):
             raise self.refuse("it does not replace exactly the invalid bytes, by U+FFFD")
 
     def has_rows_of(self, node: Node) -> bool:
         """Return whether ``node`` makes the row splits, which are the op's second input."""
-        made_by = self.input(1).behind_reshapes().node
-        return made_by is not None and made_by.name == node.name
+        maker = self.input(1).behind_reshapes().node
+        return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[TracePoint, bool]:
-        """Return the op that decoded the text, and whether each code point has its own row."""
-        apart = False
+        """Return the op that decoded the text, and whether each code point has its own row.
+
+        ``reference``: The code points, a tensor of the same graph or function.
+        """
+        own_rows = False
         for _ in range(MAX_OPS):
             node = self.body.node(reference.name)
             if node is None or (node.op not in DECODES and node.op not in SAME):
                 break
             if node.op in DECODES:
-                return self._replace(reference=reference), apart
-            apart = apart or node.op == b"ExpandDims"
+                return self._replace(reference=reference), own_rows
+            own_rows = own_rows or node.op == b"ExpandDims"
             reference = node.data_input(0)
         raise self.refuse("its input was not made by an op that decodes text into code points")
 
@@ -263,16 +273,26 @@ StepsOfOp = tuple[tuple[Step, ...], Reference]
 
 
 def steps_of(op: TracePoint) -> StepsOfOp:
+    """Return the steps of the op that makes a tensor, and the tensor to which they are applied.
+
+    Raises :class:`Unclear` for an op or a setting that is not supported.
+    """
     node, tensor = op.maker, op.reference
     if node.op in SAME:
         return (), node.data_input(tensor.output if node.op == b"IdentityN" else 0)
     if node.op in BRANCHES | LOOPS:
         raise op.refuse("its output depends on values that are only known when the model runs")
     name = node.op.removeprefix(b"TFText>")
-    output_name, output = OUTPUTS.get(name, (tensor.output_name, tensor.output))
-    is_text = tensor.output_name == output_name if tensor.output_name else tensor.output == output
-    if not is_text:
-        raise op.refuse("the lookup does not read the output that contains the words of the text")
+    if name in OUTPUTS:
+        output_name, output = OUTPUTS[name]
+        # Inside a function, an output is referred to by its name, elsewhere by its number.
+        is_text = tensor.output == output
+        if tensor.output_name:
+            is_text = tensor.output_name == output_name
+        if not is_text:
+            raise op.refuse(
+                "the lookup does not read the output that contains the words of the text"
+            )
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)
     if name in SOURCES:
@@ -281,6 +301,7 @@ def steps_of(op: TracePoint) -> StepsOfOp:
 
 
 def _is_utf8(op: TracePoint) -> bool:
+    """Return whether the op reads UTF-8. If false, it reads bytes."""
     encoding = op.maker.bytes_of(b"encoding").lower()
     if encoding not in (b"", b"utf-8"):
         raise op.refuse(f"unsupported encoding {printable(encoding)}")
@@ -364,23 +385,24 @@ def _join(op: TracePoint) -> StepsOfOp:
 def _encode(op: TracePoint) -> StepsOfOp:
     if op.maker.bytes_of(b"output_encoding").upper() not in UTF8:
         raise op.refuse("its output is not UTF-8")
-    made_by = op.input(0).behind_reshapes().node
-    if made_by is None or made_by.op != SCRIPT_TOKENIZER:
-        decoder, apart = op.decoder(op.maker.data_input(0))
+    maker = op.input(0).behind_reshapes().node
+    if maker is None or maker.op != SCRIPT_TOKENIZER:
+        decoder, own_rows = op.decoder(op.maker.data_input(0))
         decoder.check_decoding()
-        if not apart and not op.has_rows_of(decoder.maker):
+        if not own_rows and not op.has_rows_of(decoder.maker):
             raise op.refuse("each of its rows must be the code points of one text")
-        step: Step = text_steps.Characters() if apart else text_steps.Transcode()
+        step: Step = text_steps.Characters() if own_rows else text_steps.Transcode()
         return (step,), decoder.maker.data_input(0)
-    decoder, apart = op.decoder(made_by.data_input(0))
-    if apart or not op.has_rows_of(made_by):
-        raise Unclear(printable(made_by.op), "each of its rows must be the code points of one word")
-    step = text_steps.ScriptSplit(bool(made_by.integer_of(b"keep_whitespace")))
+    decoder, own_rows = op.decoder(maker.data_input(0))
+    if own_rows or not op.has_rows_of(maker):
+        raise Unclear(printable(maker.op), "each of its rows must be the code points of one word")
+    step = text_steps.ScriptSplit(bool(maker.integer_of(b"keep_whitespace")))
     decoder.check_decoding()
     return (text_steps.Transcode(), step), decoder.maker.data_input(0)
 
 
 def _sparse_to_dense(op: TracePoint) -> StepsOfOp:
+    """Drop the padding with which a batch of texts of different lengths becomes a matrix."""
     if op.constant_input(3) != b"":
         raise op.refuse("its padding is not an empty string")
     return (text_steps.DropEmpty(),), op.maker.data_input(2)
@@ -400,14 +422,18 @@ def _gather_nd(op: TracePoint) -> StepsOfOp:
 
 def _strided_slice(op: TracePoint) -> StepsOfOp:
     """Accept a slice that keeps everything, or adds an axis."""
-    node, steps = op.maker, op.input(3).constant()
-    begins, ends, axes = map(node.integer_of, (b"begin_mask", b"end_mask", b"new_axis_mask"))
+    node, strides = op.maker, op.input(3).constant()
     drops = node.integer_of(b"shrink_axis_mask") or node.integer_of(b"ellipsis_mask")
-    if steps is not None and not drops:
-        numbered = enumerate(steps.integers().tolist())
-        if all(axes >> i & 1 or (begins >> i & ends >> i & 1 and by == 1) for i, by in numbered):
-            return (), node.data_input(0)
-    raise op.refuse("it might leave out words")
+    if strides is None or drops:
+        raise op.refuse("it might leave out words")
+    # A set bit of ``begin_mask`` and ``end_mask`` means that the slice has no start and no end.
+    whole = node.integer_of(b"begin_mask") & node.integer_of(b"end_mask")
+    new = node.integer_of(b"new_axis_mask")
+    for axis, stride in enumerate(strides.integers().tolist()):
+        is_whole = bool(whole >> axis & 1) and stride == 1
+        if not is_whole and not new >> axis & 1:
+            raise op.refuse("it might leave out words")
+    return (), node.data_input(0)
 
 
 def _refuse_constant(op: TracePoint) -> StepsOfOp:
@@ -479,7 +505,7 @@ NAME_FILE: Final = (
     "its entries are subword pieces: name the file of their tokenizer, if you have it, with --rule "
     "tokenizer:FILE (in Python rule=)"
 )
-MAX_WAYS: Final = 64  # call paths to a function
+MAX_PATHS: Final = 64  # paths from a lookup to the text, through different calls
 NO_TEXTS: Final = "a branch for a batch without texts"
 SIZES: Final = frozenset((b"Size", b"Shape", b"StridedSlice", b"Cast", b"Identity", b"Prod"))
 # The smallest number of texts that a branch condition must accept.
@@ -495,35 +521,36 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
     The result is :class:`Unclear` if an op is not supported, or if two paths from the text have
     different steps.
     """
-    waiting: list[tuple[TracePoint, tuple[Step, ...]]] = [
-        (point, ())
-    ]  # steps: the last comes first
-    seen = 0
-    ways: list[TextSteps] = []
+    # Where to continue, and the steps from there to ``point``.
+    waiting: list[tuple[TracePoint, tuple[Step, ...]]] = [(point, ())]
+    ops = 0
+    paths: list[TextSteps] = []
     unclear: list[Unclear] = []
     while waiting:
-        if len(ways) + len(unclear) + len(waiting) > MAX_WAYS:
-            return Unclear("", f"more than {MAX_WAYS} paths lead to the lookup")
-        seen += 1
-        if seen > MAX_OPS * MAX_WAYS:
+        if len(paths) + len(unclear) + len(waiting) > MAX_PATHS:
+            return Unclear("", f"more than {MAX_PATHS} paths lead to the lookup")
+        ops += 1
+        if ops > MAX_OPS * MAX_PATHS:
             return Unclear("", "the path from the lookup to the text does not end")
-        here, steps = waiting.pop()
+        current, steps = waiting.pop()
         try:
-            before = _step_back(here)
+            before = _step_back(current)
         except Unclear as error:
             unclear.append(error)
             continue
         if isinstance(before, bytes):
             text = printable(before).removeprefix("serving_default_")
-            ways.append((steps[::-1], text))
+            paths.append((steps, text))
         else:
-            own, points = before
-            waiting += [(source, (*steps, *reversed(own))) for source in points]
-    if unclear or not ways:
-        return next(iter(unclear), Unclear("", "no text reaches the lookup"))
-    if len({steps for steps, _ in ways}) > 1:
+            steps_of_op, sources = before
+            waiting += [(source, (*steps_of_op, *steps)) for source in sources]
+    if unclear:
+        return unclear[0]
+    if not paths:
+        return Unclear("", "no text reaches the lookup")
+    if len({steps for steps, _ in paths}) > 1:
         return Unclear("", "texts reach the lookup by different rules")
-    return ways[0]
+    return paths[0]
 
 
 def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] | bytes:
@@ -566,6 +593,7 @@ def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
 
 
 def _is_size(number: TracePoint) -> bool:
+    """Return whether a number is the number of texts in the batch."""
     for _ in range(MAX_OPS):
         node = number.node
         if node is None or node.op not in SIZES:
@@ -657,6 +685,7 @@ class LookupPath(NamedTuple):
 
 
 def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupPath]:
+    """Yield all lookups of a graph. ``tables``: The vocabulary of each table."""
     nodes = (
         (body, node)
         for body in linker.graph.bodies
@@ -666,13 +695,14 @@ def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[L
     for body, node in nodes:
         op = node.op.removeprefix(b"TFText>")
         vocabulary: Vocabulary | None = None
-        kind: LookupKind = "wordpiece" if op in WORDPIECES else "table"
-        text = 0 if op in WORDPIECES else 1
+        kind: LookupKind
         if op in WORDPIECES or (op in FINDS and node.integer_of(b"Tin") == DT_STRING):
-            table = linker.table(body, node.data_input(1 - text))
+            # The inputs are the text and the table; for a lookup, in the other order.
+            kind, text_input = ("wordpiece", 0) if op in WORDPIECES else ("table", 1)
+            table = linker.table(body, node.data_input(1 - text_input))
             vocabulary = tables.get(table.key) if table else None
         elif op in TOKENIZERS:
-            kind, text = TOKENIZERS[op]
+            kind, text_input = TOKENIZERS[op]
             maker: tuple[Body, Node] | None = (body, node)
             if kind == "sentencepiece":
                 maker = maker_of(linker, body, node.data_input(0))
@@ -681,9 +711,12 @@ def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[L
                     vocabulary = graph_files.read_tokenizer(linker, *maker, {})
         if vocabulary is None:
             continue
-        way = infer_steps(TracePoint(linker, body, node.data_input(text)))
-        rule, name = (way, "") if isinstance(way, Unclear) else (Rule(way[0]), way[1])
-        yield LookupPath(vocabulary, rule, name, kind, linker, body, node)
+        inferred = infer_steps(TracePoint(linker, body, node.data_input(text_input)))
+        if isinstance(inferred, Unclear):
+            yield LookupPath(vocabulary, inferred, "", kind, linker, body, node)
+        else:
+            steps, text = inferred
+            yield LookupPath(vocabulary, Rule(steps), text, kind, linker, body, node)
 
 
 def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]:
@@ -719,11 +752,12 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
 def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> LookupPath:
     """Return the first of ``paths`` whose vocabulary has a given name.
 
-    ``name``: The name of the vocabulary; ``None`` allows any vocabulary.
+    ``name``: The name of the vocabulary; ``None`` allows any vocabulary. Raises
+    :class:`NoVocabulary` if there is none.
     """
-    wanted = [path for path in paths if name is None or path.vocabulary.name == name]
-    if wanted:
-        return wanted[0]
+    for path in paths:
+        if name is None or path.vocabulary.name == name:
+            return path
     names = dict.fromkeys(path.vocabulary.name for path in paths)
     listed = "".join(f"\n  {known}" for known in names)
     raise NoVocabulary(
@@ -733,7 +767,7 @@ def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> Looku
 
 
 def _no_lookup(model: Model, graph: MetaGraph) -> NoVocabulary:
-    """Say what the model takes instead of texts, and what to do."""
+    """Return an error that says what the model takes instead of texts, and what to do."""
     names = ", ".join(printable(name) for name, _ in graph.inputs[:MAX_INPUTS])
     dtypes = {dtype for _, dtype in graph.inputs}
     files = "a tokenizer.json, a SentencePiece model, a vocab.txt or a word list"
