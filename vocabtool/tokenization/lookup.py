@@ -92,26 +92,26 @@ class WordPiece:
         unknown = (((instead, ids.get(instead, self.unknown_id)),), False)
         if len(word) > self.max_bytes_per_word:
             return unknown
-        ends = list(accumulate(map(len, CHARACTER.findall(word))))
+        ends = list(accumulate(map(len, CHARACTER.findall(word))))  # of the characters, in bytes
         pieces: list[Piece] = []
         known = True
-        at = start = 0
-        while at < len(ends):  # the longest entry, or a character that begins no entry
-            head = self.suffix_indicator if start else b""
-            last = bisect_right(ends, start + self._longest - len(head)) - 1
+        first = start = 0  # where the next piece begins, in characters and in bytes
+        while first < len(ends):  # the longest entry, or a character that begins no entry
+            indicator = self.suffix_indicator if start else b""
+            last = bisect_right(ends, start + self._longest - len(indicator)) - 1
             if self.max_chars_per_token:
-                last = min(last, at + self.max_chars_per_token - 1)
-            last = max(last, at)
-            while last > at and head + word[start : ends[last]] not in ids:
+                last = min(last, first + self.max_chars_per_token - 1)
+            last = max(last, first)
+            while last > first and indicator + word[start : ends[last]] not in ids:
                 last -= 1
-            piece = head + word[start : ends[last]]
+            piece = indicator + word[start : ends[last]]
             if piece not in ids:
                 if not self.split_unknown_characters:
                     return unknown
                 known = False
-                piece = piece if token is None else head + token
+                piece = piece if token is None else indicator + token
             pieces.append((piece, ids.get(piece, self.unknown_id)))
-            at, start = last + 1, ends[last]
+            first, start = last + 1, ends[last]
         return tuple(pieces), known
 
 
@@ -192,23 +192,26 @@ def join_lookups(lookups: Iterable[WordLookup]) -> WordLookup:
 
     A distinct word takes about 100 bytes here, and several times as much as a :class:`SpelledWord`.
     """
-    numbers: dict[tuple[bytes, bool], int] = {}  # of pieces, each known or not
+    # The distinct pieces, each with whether it is known, are numbered.
+    numbers: dict[tuple[bytes, bool], int] = {}
     bare: list[WordLookup] = []
     keys, spellings = [], []
     for lookup in lookups:
         count = len(lookup.ids)
-        own = lookup.spelled or Spellings([], np.zeros(0, np.bool_), np.zeros(count + 1, np.int64))
-        spelled = zip(own.pieces, own.known.tolist(), strict=True)
-        pieces = np.array([numbers.setdefault(piece, len(numbers)) for piece in spelled], np.int32)
-        spellings.append(pa.ListArray.from_arrays(pa.array(own.offsets, pa.int32()), pieces))
-        keys.append(_keys(lookup, own.offsets, pieces))
+        spelled = lookup.spelled
+        if spelled is None:
+            spelled = Spellings([], np.zeros(0, np.bool_), np.zeros(count + 1, np.int64))
+        pairs = zip(spelled.pieces, spelled.known.tolist(), strict=True)
+        pieces = np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int32)
+        spellings.append(pa.ListArray.from_arrays(pa.array(spelled.offsets, pa.int32()), pieces))
+        keys.append(_keys(lookup, spelled.offsets, pieces))
         bare.append(lookup._replace(spelled=None))
-    places, first = _first_places(pa.concat_arrays(keys))
+    new_codes, first = _first_places(pa.concat_arrays(keys))
     del keys
     distinct = pa.concat_arrays([lookup.distinct.view(pa.binary()) for lookup in bare]).take(first)
-    starts = starts_of([len(lookup.ids) for lookup in bare])
+    starts = starts_of([len(lookup.ids) for lookup in bare]).tolist()
     codes = [
-        places[lookup.codes + start] for lookup, start in zip(bare, starts.tolist(), strict=False)
+        new_codes[lookup.codes + start] for lookup, start in zip(bare, starts[:-1], strict=True)
     ]
     joined = WordLookup(
         np.concatenate(codes).astype(np.int32),
@@ -249,9 +252,10 @@ def _first_places(values: pa.BinaryArray) -> tuple[Integers, Integers]:
 
 
 def _keys(lookup: WordLookup, offsets: Integers, pieces: NDArray[np.int32]) -> pa.BinaryArray:
-    """Return the same key for words that are equal in everything: text, pieces, id, known or not.
+    """Return a key for each word. Words have the same key if they are equal in everything.
 
-    ``offsets``, ``pieces``: The numbers of the pieces, as in :class:`Spellings`.
+    That is: text, pieces, id, known or not. ``pieces``: The numbers of the pieces of all words.
+    ``offsets``: As in :class:`Spellings`.
     """
     facts = np.zeros(len(lookup.ids), [("id", "i8"), ("known", "i4"), ("pieces", "i4")])
     facts["id"], facts["known"], facts["pieces"] = lookup.ids, lookup.known, np.diff(offsets)
@@ -269,8 +273,8 @@ def without_blanks(lookup: WordLookup) -> WordLookup:
         return lookup
     lengths = pc.binary_length(lookup.distinct).to_numpy()
     trimmed = pc.binary_length(pc.ascii_trim(lookup.distinct, " ")).to_numpy()
-    kept = ((lengths == 0) | (trimmed > 0))[lookup.codes]
-    return lookup._replace(codes=lookup.codes[kept], offsets=starts_of(kept)[lookup.offsets])
+    is_word = ((lengths == 0) | (trimmed > 0))[lookup.codes]
+    return lookup._replace(codes=lookup.codes[is_word], offsets=starts_of(is_word)[lookup.offsets])
 
 
 def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
@@ -279,21 +283,22 @@ def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
     Words are found by their letters and digits, without regard to case and accents.
     """
     folded = list(map(_fold, line))
-    text, places = "".join(folded), [at for at, letters in enumerate(folded) for _ in letters]
+    letters = "".join(folded)
+    # The character of the line that each letter comes from.
+    places = [at for at, of_character in enumerate(folded) for _ in of_character]
     keys = ["".join(map(_fold, word)) for word in words]
     spans: list[Span | None] = []
-    read = 0  # characters
-    for number, (word, key) in enumerate(zip(words, keys, strict=True), 1):
-        following = keys[number] if number < len(keys) else ""
-        done = bisect_left(places, read)  # letters
-        start = line.find(word, read, read + AHEAD + len(word)) if word and not key else -1
-        at, end = bisect_left(places, start), start + len(word)
+    read = 0  # the end of the last span
+    for word, key, next_key in zip(words, keys, [*keys[1:], ""], strict=True):
+        start = end = -1
+        next_letter = bisect_left(places, read)  # the first letter behind the last span
         if key:
-            at = first = text.find(key, done, done + AHEAD + len(key))
-            for _ in range(TRIED):  # the start of a word is preferred
-                if at <= done or not folded[places[at] - 1]:
+            limit = next_letter + AHEAD + len(key)
+            at = first = letters.find(key, next_letter, limit)
+            for _ in range(TRIED):  # prefer a place where a word of the line begins
+                if at <= next_letter or not folded[places[at] - 1]:
                     break
-                at = text.find(key, at + 1, done + AHEAD + len(key))
+                at = letters.find(key, at + 1, limit)
             at = first if at < 0 else at
             if at >= 0:
                 start, end = places[at], places[at + len(key) - 1] + 1
@@ -302,8 +307,12 @@ def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
                 before, behind = word[: lettered[0]], word[lettered[-1] + 1 :]
                 start -= len(before) if line.endswith(before, read, start) else 0
                 end += len(behind) if line.startswith(behind, end) else 0
-        # A place at which it would skip the next word is none.
-        if start < 0 or (at > done and following and text.startswith(following, done)):
+        elif word:  # only marks
+            start = line.find(word, read, read + AHEAD + len(word))
+            at, end = bisect_left(places, start), start + len(word)
+        # If the next word comes first, this word is not in the line.
+        skips = start >= 0 and at > next_letter and next_key
+        if start < 0 or (skips and letters.startswith(next_key, next_letter)):
             spans.append(None)
         else:
             spans.append((start, end))
@@ -334,7 +343,8 @@ def look_up_spelled(
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
     distinct = list(places)
-    ids, positions = np.full((2, len(distinct)), -1, np.int64)
+    ids = np.full(len(distinct), -1, np.int64)
+    positions = np.full(len(distinct), -1, np.int64)
     entries = vocabulary.positions
     for at, word in enumerate(distinct):
         if len(word.pieces) == 1:
@@ -447,18 +457,18 @@ class PieceTokenizer(NamedTuple):
             words = as_bytes(lookup.distinct)
             spelled = Spellings(words, lookup.known, np.arange(len(words) + 1))
         entries = self.vocabulary.positions
-        places = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
-        places[~spelled.known] = -1
-        missed = starts_of(places < 0)
+        piece_positions = np.array([entries.get(piece, -1) for piece in spelled.pieces], np.int64)
+        piece_positions[~spelled.known] = -1
+        unknown_before = starts_of(piece_positions < 0)  # how many unknown pieces come before each
         starts, ends = spelled.offsets[:-1], spelled.offsets[1:]
-        known = lookup.known & (missed[ends] == missed[starts])
+        known = lookup.known & (unknown_before[ends] == unknown_before[starts])
         single = known & (ends - starts == 1)
         positions = np.full(len(known), -1, np.int64)
-        positions[single] = places[starts[single]]
+        positions[single] = piece_positions[starts[single]]
         ids = np.full(len(known), -1, np.int64)
         ids[single] = self.vocabulary.id_array()[positions[single]]
         if lookup.spelled is not None:
-            lookup = lookup._replace(spelled=spelled._replace(known=places >= 0))
+            lookup = lookup._replace(spelled=spelled._replace(known=piece_positions >= 0))
         return lookup._replace(known=known, ids=ids, positions=positions)
 
     def pieces(self, word: bytes) -> tuple[bytes, ...]:
@@ -530,26 +540,26 @@ class SentencePieceTokenizer:
 
         A word includes the blank before it, or behind it in a model that marks ends of words.
         """
-        processor, behind = sentencepiece.open_model(self.model)
+        processor, marks_ends = sentencepiece.open_model(self.model)
         unknown, is_byte = processor.unk_id(), processor.is_byte
         rows = []
         for pieces in self.cut(texts):
-            groups: list[list[Piece]] = []
-            ended = True
+            pieces_of_words: list[list[Piece]] = []
+            ended = True  # whether the next piece begins a word
             for piece in pieces:
-                if ended or (not behind and piece[0].startswith((SPACE, b" "))):
-                    groups.append([])
-                groups[-1].append(piece)
-                ended = behind and piece[0].endswith((SPACE, b" "))
+                if ended or (not marks_ends and piece[0].startswith((SPACE, b" "))):
+                    pieces_of_words.append([])
+                pieces_of_words[-1].append(piece)
+                ended = marks_ends and piece[0].endswith((SPACE, b" "))
             words = []
-            for group in groups:
+            for pieces_of_word in pieces_of_words:
                 spelled = b"".join(  # <0x41> stands for a byte
                     bytes.fromhex(piece[3:5].decode()) if is_byte(number) else piece
-                    for piece, number in group
+                    for piece, number in pieces_of_word
                 )
                 text = spelled.replace(SPACE, b" ")
-                known = all(number != unknown for _, number in group)
-                words.append(SpelledWord(text.strip(b" ") or text, tuple(group), known))
+                known = all(number != unknown for _, number in pieces_of_word)
+                words.append(SpelledWord(text.strip(b" ") or text, tuple(pieces_of_word), known))
             rows.append(words)
         return rows
 

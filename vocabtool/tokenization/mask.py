@@ -51,8 +51,8 @@ def mask(
     words = lookup.rows(distinct)
     of_lines, of_chunks = words[: len(lines)], dict(zip(chunks, words[len(lines) :], strict=True))
     unknown = {chunk: _unknown(chunk, of_chunks[chunk]) for chunk in chunks}
-    for line, split, own in zip(lines, splits, of_lines, strict=True):
-        if own == [word for chunk in split[::2] for word in of_chunks[chunk]]:
+    for line, split, words_of_line in zip(lines, splits, of_lines, strict=True):
+        if words_of_line == [word for chunk in split[::2] for word in of_chunks[chunk]]:
             spans, missing, at = list[Span](), 0, 0
             for text in split:  # most chunks occur in many lines; the blanks between have no words
                 places, count = unknown.get(text, ((), 0))
@@ -60,17 +60,17 @@ def mask(
                 missing += count
                 at += len(text)
         else:  # the words of a chunk depend on the other chunks
-            spans, missing = _unknown(line, own)
+            spans, missing = _unknown(line, words_of_line)
         if mode == "known":
             yield " ".join(line[start:end] for start, end in spans), missing
         else:
             bounds = [0, *chain.from_iterable(spans), len(line)]
-            kept = zip(bounds[::2], bounds[1::2], strict=True)
-            yield UNKNOWN.join(line[start:end] for start, end in kept), missing
+            between = zip(bounds[::2], bounds[1::2], strict=True)
+            yield UNKNOWN.join(line[start:end] for start, end in between), missing
 
 
 def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]:
-    """Return the unknown parts of a line, and how many unknown words have no place in it.
+    """Return where a line is unknown, and how many unknown words have no place in it.
 
     ``words``: The model's words, and whether each is known.
     """
@@ -78,22 +78,27 @@ def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]
         return [], 0
     spans = [match.span() for match in regex.finditer(SURFACE, line)]
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
-    runs: list[tuple[int, int, bool]] = []  # first surface word, the one behind the last, known
-    missing = lost = 0
-    places = [*find_in_order(line, [word for word, _ in words]), (len(line), len(line))]
+    # Surface words that share words of the model: the first, the one behind the last, known.
+    runs: list[tuple[int, int, bool]] = []
+    waiting = 0  # unknown words without a place, since the last word with a place
+    lost = 0
+    line_end = (len(line), len(line))
+    places = [*find_in_order(line, [word for word, _ in words]), line_end]
     for (_, known), place in zip([*words, ("", True)], places, strict=True):
         if place is None:
-            missing += not known
+            waiting += not known
             continue
         first, behind = bisect_right(ends, place[0]), bisect_left(starts, place[1])
         done = runs[-1][1] if runs else 0
-        if missing:
+        if waiting:  # the surface words before this word are unknown, if possible without marks
             between = range(done, first)
-            wordy = [at for at in between if any(map(str.isalnum, line[slice(*spans[at])]))]
-            runs += [(at, at + 1, False) for at in wordy or between]
-            missing, lost = 0, lost + (0 if between else missing)
-        before = known
-        if first < done:  # it shares a surface word with the word before
-            first, _, before = runs.pop()
-        runs.append((first, max(behind, done), known and before))
+            lettered = [at for at in between if any(map(str.isalnum, line[slice(*spans[at])]))]
+            runs += [(at, at + 1, False) for at in lettered or between]
+            lost += 0 if between else waiting
+            waiting = 0
+        if first < done:  # this word shares a surface word with the word before
+            first, _, before_known = runs.pop()
+            runs.append((first, max(behind, done), known and before_known))
+        else:
+            runs.append((first, max(behind, done), known))
     return [(starts[a], ends[b - 1]) for a, b, known in runs if a < b and not known], lost
