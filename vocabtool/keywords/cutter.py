@@ -299,15 +299,15 @@ class Cutter:
         elif len(bounds) <= MAX_SPLIT:
             for cuts in {bounds, *((bound,) for bound in bounds)}:
                 runs = [token[start:end] for start, end in pairwise((0, *cuts, len(token)))]
-                yield tuple(Term("words", self._term(run)) for run in runs)
+                yield tuple(Term("words", self.term(run)) for run in runs)
             # A phrase contains no identifiers, so "WIFI6" finds every "Wi-Fi", not only "Wi-Fi 6".
-            yield (Term("surfaces", self._term(token[: bounds[0]])),)
+            yield (Term("surfaces", self.term(token[: bounds[0]])),)
         for pair in beside:
             is_one_word = all(one.spellings or not one.surfaces for one in pair)
             if is_one_word and text[pair[0].end : pair[1].start].isspace():
                 first, second = ["".join(runs_of(canonical(one.surface).text)) for one in pair]
                 if len(first) in boundaries(first + second):
-                    yield (Term("words", self._term(first + second)),)
+                    yield (Term("words", self.term(first + second)),)
 
     def spans(self, text: str) -> list[QueryWord]:
         """Return the words of a text. Quotation marks have no effect."""
@@ -338,7 +338,7 @@ class Cutter:
                 runs = [text[run.start : run.end] for run in spans]
                 cuts = zip(*map(self._cuts.__getitem__, runs), strict=True)
                 cut = _Cut(*[tuple(chain.from_iterable(terms)) for terms in cuts])
-                surfaces, joined = surfaces_of(token), self._term(in_one_word(token, runs))
+                surfaces, joined = surfaces_of(token), self.term(in_one_word(token, runs))
                 if joined.isalpha():
                     surfaces += (joined,)
             if cut.words:
@@ -420,7 +420,7 @@ class Cutter:
                 shares += [(terms[0], share), (other, 1 - share)]
         return _Cut((*words,), (*words,), accented=(*accented,), shares=(*shares,))
 
-    def _term(self, word: str) -> str:
+    def term(self, word: str) -> str:
         """Return the term of a run that is no part of a text, such as ``email`` of ``e-mail``."""
         return next(iter(self._cut(word).words), "")
 

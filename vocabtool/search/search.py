@@ -7,7 +7,7 @@ faster for short arrays.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import isnan
@@ -586,45 +586,24 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
     def is_absent(term: Term) -> bool:
         return not query.frequencies.get(term)
 
-    near_of: dict[str, list[Term]] = {}
+    near_terms: dict[str, list[Term]] = {}  # by the word that is absent
     candidates = [w for w in query.words if w.counts and not query.frequencies.get(w.exact)]
     absent = {word.word.surface: word for word in candidates if _has_no_form(word, is_absent)}
-    if not absent:
-        return ()
     for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
         if word.word.surfaces:
-            near_of[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
-        if not near_of.get(surface):
+            near_terms[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
+        if not near_terms.get(surface):
             for stem, place in snapshot.cutter.places(surface):
                 run = surface[place.start : place.end]
                 if is_word(run) and is_absent(Term("words", stem)) and stem in word.word.words:
-                    near_of[run] = _near_words(snapshot, run, stem)
-    if not any(near_of.values()):
-        return ()  # without a question to the index
-    ways: dict[Term, Counter[str]] = {near: Counter() for near in chain(*near_of.values())}
-    queries = [KeywordQuery((Clause((near,)),)) for near in ways]
-    best = snapshot.search_each(queries, DOCUMENTS_READ, snapshot.live)
-    rows = np.unique(np.concatenate([np.zeros(0, np.int64), *(hits.rows for hits in best)]))
-    for at in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
-        for document in snapshot.fetch_documents(rows[at : at + DOCUMENTS_READ]):
-            written = [
-                (Term("words", stem), document.text[place.start : place.end])
-                for stem, place in snapshot.cutter.places(document.text)
-            ]
-            if any(near.field == "surfaces" for near in ways):
-                for joined in snapshot.cutter.spans(document.text):
-                    written += [(Term("surfaces", one), joined.surface) for one in joined.surfaces]
-            for term, way in written:
-                if term in ways and (term.field == "words" or way.lower() == term.text):
-                    ways[term][way] += 1
-    best_ways = {
-        near: max(((n, way) for way, n in of.items()), default=(0, near.text))[1]
-        for near, of in ways.items()
-    }
+                    near_terms[run] = _near_words(snapshot, run, stem)
+    if not any(near_terms.values()):
+        return ()
+    spellings = _spell_terms(snapshot, set(chain.from_iterable(near_terms.values())))
     return tuple(
-        Suggestion(surface, (*dict.fromkeys(map(best_ways.__getitem__, nears)),))
-        for surface, nears in near_of.items()
-        if nears
+        Suggestion(surface, tuple(dict.fromkeys(spellings[term] for term in terms)))
+        for surface, terms in near_terms.items()
+        if terms
     )
 
 
@@ -635,6 +614,37 @@ def _has_no_form(word: WeighedWord, is_absent: Callable[[Term], bool]) -> bool:
     others = any(not any(map(is_absent, spelling)) for spelling in word.word.spellings)
     stems = [Term("words", stem) for stem in word.word.words]
     return any(map(is_absent, stems)) and not others
+
+
+def _spell_terms(snapshot: Snapshot, terms: Collection[Term]) -> dict[Term, str]:
+    """Return the spelling of each term that is the most frequent in the best documents with it.
+
+    Only chunks of the texts that contain one of the terms are cut into words: most do not.
+    """
+    cutter, counts = snapshot.cutter, {term: Counter[str]() for term in terms}
+    stems = {term.text for term in terms if term.field == "words"}
+    surfaces = {term.text for term in terms if term.field == "surfaces"}
+    queries = [KeywordQuery((Clause((term,)),)) for term in terms]
+    best = snapshot.search_each(queries, DOCUMENTS_READ, snapshot.live)
+    rows = np.unique(np.concatenate([ranked.rows for ranked in best]))
+    for start in range(0, len(rows), DOCUMENTS_READ):  # texts may be long
+        for document in snapshot.fetch_documents(rows[start : start + DOCUMENTS_READ]):
+            chunks = Counter(document.text.split())
+            cuts = cutter.terms([*chunks])
+            for (chunk, count), cut in zip(chunks.items(), cuts, strict=True):
+                if not stems.isdisjoint(cut.words.split()):
+                    for stem, place in cutter.places(chunk):
+                        if stem in stems:
+                            counts[Term("words", stem)][chunk[place.start : place.end]] += count
+                if not surfaces.isdisjoint(cut.surfaces.split()):
+                    for word in cutter.spans(chunk):
+                        folded = word.surface.lower()
+                        if folded in surfaces.intersection(word.surfaces):
+                            counts[Term("surfaces", folded)][word.surface] += count
+    return {
+        term: max(spelled, key=lambda spelling: (spelled[spelling], spelling), default=term.text)
+        for term, spelled in counts.items()
+    }
 
 
 def _near_words(snapshot: Snapshot, word: str, stem: str) -> list[Term]:
@@ -652,8 +662,7 @@ def _near_words(snapshot: Snapshot, word: str, stem: str) -> list[Term]:
     edited |= {one + other[1] + other[0] + other[2:] for one, other in cuts if other[1:]}
     edited |= {one + letter + other for one, other in cuts for letter in letters}
     edited |= {one + letter + other[1:] for one, other in cuts if other for letter in letters}
-    spans = snapshot.cutter.spans(" ".join(sorted(edited)))
-    terms = {Term("words", span.words[0]) for span in spans if not span.surfaces}
+    terms = {Term("words", snapshot.cutter.term(spelling)) for spelling in edited}
     frequencies, _ = snapshot.statistics(terms)
     near = [term for term in terms if frequencies.get(term) and len(term.text) >= MIN_EDITED]
     near.sort(key=lambda term: (-frequencies[term], term.text))
