@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import io
+import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count, islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +24,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pyarrow import parquet
 
+from tests.conftest import ROOT
 from tests.documents.reading import Indexed
 from vocabtool import Document, Stream, interleave, mix, stream
 from vocabtool.documents import SkipCounter
@@ -613,33 +618,36 @@ def test_a_dataset_in_batches(tf: Any, size: int) -> None:
     assert [len(batch["id"]) for batch in static.as_numpy_iterator()] == [size] * whole
 
 
-# Ray sets options of its own that it calls deprecated, whenever it makes a context.
-of_ray = pytest.mark.filterwarnings(r"ignore:`use_\w+` is deprecated:DeprecationWarning")
+# In a process of its own: Ray ends a process that has no contact with its servers for a minute.
+RAY: Final = """
+import json
+from itertools import islice
+import ray
+from tests.streams.test_stream import labelled
+from vocabtool import Stream
+
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+ray.data.DataContext.get_current().enable_progress_bars = False
+ray.data.DataContext.get_current().target_max_block_size = 2000
+dataset = Stream.of(labelled(300)).filter(lambda d: d.fields["label"] != 3).to_ray(batch_size=64)
+endless = Stream.of(labelled(10)).repeat().to_ray(batch_size=16)
+first = [row["id"] for row in islice(endless.iter_rows(), 40)]
+print(json.dumps([dataset.take_all(), first]))
+"""
 
 
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    ray = pytest.importorskip("ray", reason="a ray.data.Dataset needs Ray")
-    pytest.importorskip("ray.data", reason="and its extra for data")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    ray.data.DataContext.get_current().target_max_block_size = 2000
-    yield ray
-    ray.shutdown()
-
-
-@of_ray
-def test_to_ray(ray: Any) -> None:
+def test_to_ray() -> None:
     """In Ray's process, in order, block by block of an endless stream; not of a generator."""
-    held = labelled(300)
-    dataset = Stream.of(held).filter(lambda d: d.fields["label"] != 3).to_ray(batch_size=64)
-    rows = dataset.take_all()
-    assert [row["id"] for row in rows] == [d.id for d in held if d.fields["label"] != 3]
+    pytest.importorskip("ray", reason="a ray.data.Dataset needs Ray")
+    pytest.importorskip("ray.data", reason="and its extra for data")
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", RAY]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows, first = json.loads(done.stdout.splitlines()[-1])
+    wanted = [d.id for d in labelled(300) if d.fields["label"] != 3]
+    assert [row["id"] for row in rows] == wanted
     assert rows[0] == {"id": "é0", "text": "text 0", "fields": '{"label": 0, "tag": "t0"}'}
-    endless = Stream.of(labelled(10)).repeat().to_ray(batch_size=16)
-    first = [row["id"] for row in islice(endless.iter_rows(), 40)]
     assert first == [f"é{n % 10}" for n in range(40)]
     once = Stream.of(document for document in labelled(3))
     with pytest.raises(ValueError, match=r"cannot be sent to Ray.*append \.cache\(FOLDER\)"):
