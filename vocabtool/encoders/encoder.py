@@ -129,7 +129,7 @@ class FittedWeights:
             positions, counts = fitted.positions, fitted.counts
             if type(fitted.documents) is not int or not 1 <= fitted.documents < 1 << 62:
                 raise InvalidFile("'documents' must be a positive integer")
-            if not all(type(text) is str for text in (fitted.vectors, fitted.rule)):
+            if type(fitted.vectors) is not str or type(fitted.rule) is not str:
                 raise InvalidFile("'vectors' and 'rule' must be strings (fingerprints)")
             if positions.shape != counts.shape or positions.ndim != 1 or not positions.size:
                 raise InvalidFile(
@@ -382,18 +382,18 @@ class Encoder(ABC):
 
 
 class Pace:
-    """How many texts an encoder is given at a time: as many as it encodes in some seconds.
+    """Decides how many texts an encoder gets at a time: as many as it encodes in some seconds.
 
-    ``seconds``: that the last of them took.
+    ``seconds``: how long the encoder took for the last texts.
     """
 
     def __init__(self, rows: int | None = None) -> None:
         self._rows, self.seconds = rows or FIRST_ROWS, 0.0
 
     def spans(self, rows: int, step: int = 1) -> Iterator[tuple[int, int]]:
-        """Yield the first row and the end of each part of so many rows.
+        """Divide ``rows`` texts into spans. Yield the start and the end of each span.
 
-        The length of a part is a multiple of ``step``, apart from the last part.
+        The length of a span is a multiple of ``step``, apart from the last span.
         """
         start = 0
         while start < rows:
@@ -403,7 +403,7 @@ class Pace:
 
     @contextmanager
     def timed(self, rows: int) -> Iterator[None]:
-        """Learn from the time that the encoder needs for so many rows in the ``with`` block."""
+        """Measure how long the ``with`` block takes to encode ``rows`` texts, to adapt the pace."""
         began = time.monotonic()
         yield
         self.seconds = time.monotonic() - began
@@ -550,21 +550,24 @@ class PromptEncoder(Encoder):
         return PromptEncoder, (self.plain, self._prompts, self.dim, self._more)
 
     def _after(self, prompt: str, texts: Texts) -> Texts:
+        """Put a prompt before each text, but not before a blank text that the encoder skips."""
         if not prompt:
             return texts
-        start, skips = text_bytes(prompt), self.plain.skips_blank
+        start, skips_blank = text_bytes(prompt), self.plain.skips_blank
         return [
-            text if skips and not text.decode("utf-8", "replace").strip() else start + text
+            text if skips_blank and not text.decode("utf-8", "replace").strip() else start + text
             for text in as_bytes(texts_array(texts))
         ]
 
     def _cut(self, vectors: Vectors) -> Vectors:
+        """Cut vectors to their first ``dim`` numbers, and scale them to the norm they had."""
         if vectors.shape[1] == self.dim:
             return vectors
-        kept = np.ascontiguousarray(vectors[:, : self.dim])
-        whole, left = np.linalg.norm(vectors, axis=1), np.linalg.norm(kept, axis=1)
-        kept *= np.divide(whole, left, out=np.zeros_like(left), where=left > 0)[:, np.newaxis]
-        return kept
+        cut = np.ascontiguousarray(vectors[:, : self.dim])
+        norms, cut_norms = np.linalg.norm(vectors, axis=1), np.linalg.norm(cut, axis=1)
+        scale = np.divide(norms, cut_norms, out=np.zeros_like(norms), where=cut_norms > 0)
+        cut *= scale[:, np.newaxis]
+        return cut
 
 
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
@@ -572,13 +575,13 @@ def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
 
     For an option that is not given, the option of ``encoder`` is used, or else the model's setting.
     """
-    given = encoder.options.given_options() | options.given_options()
+    values = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
         encoder = encoder.plain
     stated = read_prompts(encoder.folder)
-    query: str = given.get("prompt_query", stated.query)
-    prompts = Prompts(query, given.get("prompt_document", stated.document))
-    dim: int = given.get("dim", encoder.dim)
+    query: str = values.get("prompt_query", stated.query)
+    prompts = Prompts(query, values.get("prompt_document", stated.document))
+    dim: int = values.get("dim", encoder.dim)
     if dim > encoder.dim:
         raise VocabtoolError(
             f"--dim {dim:,}: the vectors of this model have only {encoder.dim:,} numbers; leave "

@@ -126,6 +126,7 @@ class OnnxEncoder(Encoder):
             self._notes += (f"using {files.model.name}; {files.model.parent} also has {names}",)
 
     def _open_tokenizer(self) -> None:
+        """Open the tokenizer. It cuts texts at the limit of the model, and does not pad them."""
         from tokenizers import Tokenizer
 
         self._tokenizer: Any = Tokenizer.from_str(self._document)
@@ -159,6 +160,7 @@ class OnnxEncoder(Encoder):
         return vectors
 
     def _tokens(self, texts: Sequence[str]) -> list[Any]:
+        """Return a ``tokenizers.Encoding`` for each text: the ids of its tokens."""
         if self._settings.lower:
             texts = [text.lower() for text in texts]
         with library_errors(f"{self._path}: the tokenizers library fails on a text"):
@@ -166,6 +168,11 @@ class OnnxEncoder(Encoder):
         return encoded
 
     def _buckets(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the rows of texts of similar length, which are padded and encoded together.
+
+        ``lengths``: the number of tokens of each text. Texts without tokens are left out. A model
+        without a mask cannot ignore padding, so all texts of its buckets have the same length.
+        """
         bucket: list[int] = []
         most = 1 if self._graph.dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
@@ -179,18 +186,22 @@ class OnnxEncoder(Encoder):
             yield bucket
 
     def _encode_bucket(self, encoded: list[Any], dim: int | None) -> Vectors:
+        """Run the model on some texts, and pool the result: float32, shape (texts, dim).
+
+        ``dim``: the expected length of a vector; ``None`` allows any length.
+        """
         lengths = np.array(list(map(len, encoded)))
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self._pad, np.int64)
         ids[mask] = np.fromiter(chain.from_iterable(encoding.ids for encoding in encoded), np.int64)
-        given = {encoder_files.INPUT_IDS: ids, MASK: mask}
+        inputs = {encoder_files.INPUT_IDS: ids, MASK: mask}
         if TYPES in self._types:
             types = np.zeros(mask.shape, np.int64)
             types[mask] = np.fromiter(
                 chain.from_iterable(encoding.type_ids for encoding in encoded), np.int64
             )
-            given[TYPES] = types
-        feed = {name: given[name].astype(number) for name, number in self._types.items()}
+            inputs[TYPES] = types
+        feed = {name: inputs[name].astype(dtype) for name, dtype in self._types.items()}
         shape = f"{len(encoded):,} texts of up to {mask.shape[1]:,} tokens"
         with library_errors(f"{self._files.model}: onnxruntime fails on {shape}"):
             (output,) = self._session.run([self._output], feed)
@@ -279,6 +290,7 @@ def _open_session(file: Path, device: str) -> Any:
 
 
 def _input_types(session: Any) -> dict[str, type[Any]]:
+    """Return the names of the inputs with their types. Refuse a graph that wants other inputs."""
     types: dict[str, type[Any]] = {}
     for tensor in session.get_inputs():
         if tensor.name not in INPUTS or tensor.type not in NUMBERS or len(tensor.shape) != 2:
@@ -298,6 +310,7 @@ def _input_types(session: Any) -> dict[str, type[Any]]:
 
 
 def _choose_output(session: Any, wanted: str | None) -> str:
+    """Return the output to use: the ``wanted`` one, the first in ``OUTPUTS``, or the only one."""
     names = [tensor.name for tensor in session.get_outputs()]
     if wanted is None:
         known = (name for name in OUTPUTS if name in names)

@@ -120,29 +120,29 @@ def open_encoder(model: Model, options: EncoderOptions | None = None, **argument
 
 
 def _open(model: Model, options: EncoderOptions) -> Encoder:
-    given = options.given_options()
-    kind = given.pop("kind", None)
+    """Open an encoder without a ``vocabulary``; see :func:`open_encoder`."""
+    values = options.given_options()
+    kind = values.pop("kind", None)
     if is_encoder(model):
-        return _open_already(model, kind, given)
+        return _open_already(model, kind, values)
     if isinstance(model, str | Path):
         prefix, _, rest = str(model).partition(":")
         is_name = rest and not Path(model).exists()
-        if prefix in KINDS and is_name and kind in (None, prefix):
+        if is_name and prefix in KINDS and kind in (None, prefix):
             kind, model = prefix, rest
-        elif (
-            is_name
-            and kind in (None, "python")
-            and (added := [*entry_points(group=GROUP, name=prefix)])  # of other packages
-        ):
-            kind, model = "python", added[0].load()(rest)
-        elif kind is None:
-            kind = _recognise(model)
+        else:
+            names_python = is_name and kind in (None, "python")
+            of_packages = [*entry_points(group=GROUP, name=prefix)] if names_python else []
+            if of_packages:
+                kind, model = "python", of_packages[0].load()(rest)
+            elif kind is None:
+                kind = _recognise(model)
     elif isinstance(model, VectorFile):
         kind = "static"
     elif kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
-    for option, value in given.items():  # refuse options that would be ignored
+    for option, value in values.items():  # refuse options that would be ignored
         if option not in OPTIONS[kind] and value != "":  # "": no prompt
             *most, last = [PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k]]
             owners = f"{', '.join(most)} and {last}" if most else last
@@ -155,32 +155,34 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
 
 
 def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Encoder:
+    """Open an encoder of a kind, without prompts. ``model``: has no prefix."""
     if kind != "python":
         module, _, name = HOMES[kind].partition(":")
-        maker = getattr(importlib.import_module(f"vocabtool.encoders.{module}"), name)
-        return cast(Encoder, maker(model, options))
-    value, source = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
-    if is_encoder(value):
-        given = options.given_options()
-        return _open_already(value, None, [n for n in ("fingerprint", "max_batch") if n in given])
-    if not callable(value):
-        raise VocabtoolError(
-            f"wanted an encoder or a callable, got {type(value).__name__}; {FORMS}"
-        )
-    return PythonEncoder(value, options, source)
+        encoder_class = getattr(importlib.import_module(f"vocabtool.encoders.{module}"), name)
+        return cast(Encoder, encoder_class(model, options))
+    # ``source``: the class or function that returned ``fn``, if there is one.
+    fn, source = import_named(str(model)) if isinstance(model, str | Path) else (model, None)
+    if is_encoder(fn):
+        values = options.given_options()
+        return _open_already(fn, None, [n for n in ("fingerprint", "max_batch") if n in values])
+    if not callable(fn):
+        raise VocabtoolError(f"wanted an encoder or a callable, got {type(fn).__name__}; {FORMS}")
+    return PythonEncoder(fn, options, source)
 
 
 def is_encoder(value: object) -> bool:
+    """Return whether an object has what an encoder needs, also if its class is another."""
     methods = (getattr(value, name, None) for name in ("encode", "encode_queries"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
 
-def _open_already(value: Any, kind: EncoderKind | None, given: Iterable[str]) -> Encoder:
-    if given:
-        raise VocabtoolError(f"{_flags(given)}: not allowed with an encoder that is already open")
-    if kind not in (None, value.kind):
-        raise VocabtoolError(f"expected an encoder of kind {kind!r}, got {value.kind!r}")
-    return cast(Encoder, value)
+def _open_already(encoder: Any, kind: EncoderKind | None, ignored: Iterable[str]) -> Encoder:
+    """Return an open encoder. Refuse another ``kind``, and options that would be ignored."""
+    if ignored:
+        raise VocabtoolError(f"{_flags(ignored)}: not allowed with an encoder that is already open")
+    if kind not in (None, encoder.kind):
+        raise VocabtoolError(f"expected an encoder of kind {kind!r}, got {encoder.kind!r}")
+    return cast(Encoder, encoder)
 
 
 def _flags(options: Iterable[str]) -> str:
@@ -188,6 +190,7 @@ def _flags(options: Iterable[str]) -> str:
 
 
 def _recognise(model: str | Path) -> EncoderKind:
+    """Return the kind of a model by its content, or by its form if it is a Hub handle."""
     if isinstance(model, str) and files.HANDLE.match(model):
         return "tensorflow"
     path = Path(model)
@@ -206,7 +209,6 @@ def _recognise(model: str | Path) -> EncoderKind:
     has_modules = any((path / name).is_file() for name in MODEL_FILES)
     if has_modules and any((path / name).is_file() for name in WEIGHTS):
         return "sentence-transformers"
-
     try:
         encoder_files.find_onnx(path)
     except UnknownFormat as error:

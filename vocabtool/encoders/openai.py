@@ -16,7 +16,7 @@ import io
 import os
 import random
 import re
-from functools import cached_property
+from functools import cached_property, partial
 from http.client import HTTPResponse
 from pathlib import Path
 from socket import socket
@@ -204,6 +204,7 @@ class OpenAIEncoder(Encoder):
         return OpenAIEncoder, (self._address, self.options, self._served)
 
     def _ask(self, texts: list[str]) -> Vectors:
+        """Return the vectors that the server gives to texts: float32, shape (n, dim)."""
         request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self.options.dim is not None:
             request["dimensions"] = self.options.dim
@@ -243,15 +244,16 @@ class OpenAIEncoder(Encoder):
         return self._vectors(answer, len(texts))
 
     def _failure(self, what: str) -> VocabtoolError:
+        """Return the error after the last attempt. ``what``: why it failed."""
         return VocabtoolError(
             f"{self._url}: all attempts failed, the last so: {what}. Run the same command again "
             "later (--timeout, in Python retries)"
         )
 
     def _post(self, body: bytes, limit: int, retries: urllib3.Retry) -> tuple[int, Any]:
-        """Return the status and the answer, decoded.
+        """Send a request, and repeat it as ``retries`` allows. Return the status and the answer.
 
-        The answer is not decoded if it is an error or has more than ``limit`` bytes.
+        The answer is decoded JSON, or bytes if it is an error or has more than ``limit`` bytes.
         """
         seconds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, self._timeout), read=self._timeout)
         headers = {"Content-Type": "application/json", **self._authorization()}
@@ -270,8 +272,10 @@ class OpenAIEncoder(Encoder):
             retries = response.retries or retries  # fewer if connections failed
             try:
                 data, most = bytearray(), limit if response.status == 200 else MAX_FACTS
-                while len(data) <= most and (block := response.read1(READ_BYTES)):
+                for block in iter(partial(response.read1, READ_BYTES), b""):
                     data += block
+                    if len(data) > most:
+                        break
                 if response.status not in RETRIED or not retries.total:
                     is_answer = response.status == 200 and len(data) <= limit
                     return response.status, orjson.loads(data) if is_answer else bytes(data)
@@ -304,6 +308,10 @@ class OpenAIEncoder(Encoder):
         return {"Authorization": f"Bearer {key}"}
 
     def _vectors(self, answer: Any, texts: int) -> Vectors:
+        """Check an answer for so many texts. Return its vectors: float32, shape (texts, dim).
+
+        The first answer decides the name of the model and the length of a vector.
+        """
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != texts:
             got = f"{len(rows):,}" if isinstance(rows, list) else self._show_json(answer)
@@ -319,8 +327,8 @@ class OpenAIEncoder(Encoder):
                 f"{self._show_json(answer)}"
             )
         dim = self._served[1] if self._served else None
-        given = [by_index[place].get("embedding") for place in range(texts)]
-        vectors = check_vectors(given, texts, dim, f"{self._url}: {self._model}")
+        embeddings = [by_index[number].get("embedding") for number in range(texts)]
+        vectors = check_vectors(embeddings, texts, dim, f"{self._url}: {self._model}")
         if self.options.dim not in (None, vectors.shape[1]):
             raise VocabtoolError(
                 f"{self._url}: asked for vectors of {self.options.dim:,} numbers (--dim), got "
@@ -355,7 +363,8 @@ class OpenAIEncoder(Encoder):
     def _show(self, data: bytes) -> str:
         """Return the beginning of an answer. The key is replaced by ``***``."""
         text = data.decode("utf-8", "replace")
-        if key := os.getenv(self.options.api_key_env or KEY, "").strip():
+        key = os.getenv(self.options.api_key_env or KEY, "").strip()
+        if key:
             escaped = r"\\*".join(map(re.escape, key))  # JSON may contain \\/ for /
             text = re.sub(escaped, "***", text)
         return printable(" ".join(text.split())[:MAX_SHOWN].encode())

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -204,12 +205,11 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             listed = _list_functions(functions)
             raise UnsupportedFormat(f"no signature {signature!r}. The model has:{listed}")
         functions = named
+    of_texts = [function for function in functions if function.text_shape is not None]
     outputs = [
-        result
-        for function in functions
-        if function.text_shape is not None
-        for result in outputs_of(function)
-        if result.why_not is None and output in (None, result.name)
+        candidate
+        for candidate in chain.from_iterable(map(outputs_of, of_texts))
+        if candidate.why_not is None and output in (None, candidate.name)
     ]
     if not outputs:
         what = "a vector" if output is None else f"a vector in an output {output!r}"
@@ -218,42 +218,48 @@ def choose_output(loaded: Any, signature: str | None, output: str | None) -> Out
             "inputs, such as ids, can be called by your own callable (python:MODULE:NAME). "
             f"The model has:{_list_functions(functions)}"
         )
-    functions = [result.function for result in outputs]
-    signatures = [*dict.fromkeys(f.name for f in functions if f.signature)]
-    only = signatures if len(signatures) == 1 else []
-    names = {f.name for f in functions}
-    first = next((n for n in (SERVING, DEFAULT, *only, *MODEL_CALLS) if n in names), None)
-    if first is None and len(signatures) > 1:
+    functions = [candidate.function for candidate in outputs]
+    names = {function.name for function in functions}
+    signatures = {function.name for function in functions if function.signature}
+    preferred = (SERVING, DEFAULT, *(signatures if len(signatures) == 1 else ()), *MODEL_CALLS)
+    name = next((name for name in preferred if name in names), None)
+    if name is None and len(signatures) > 1:
         raise UnsupportedFormat(
             "several signatures return vectors; choose one with --signature. There are:"
             f"{_list_functions(functions)}"
         )
-    candidates = [f for f in functions if first in (None, f.name)]
-    chosen = min(candidates, key=lambda f: (f.in_training, f.takes_one))
-    own = [result for result in outputs if result.function is chosen]
-    default = [result for result in own if result.name == DEFAULT]
-    if len(own) > 1 and not default:
+    # Without a preferred name, all functions are traces of one method that the caller named.
+    traces = [function for function in functions if name in (None, function.name)]
+    chosen = min(traces, key=lambda function: (function.in_training, function.takes_one))
+    vectors = [candidate for candidate in outputs if candidate.function is chosen]
+    default = [candidate for candidate in vectors if candidate.name == DEFAULT]
+    if len(vectors) > 1 and not default:
         raise UnsupportedFormat(
             f"several outputs are vectors; choose one with --output:{_list_functions([chosen])}"
         )
-    return (default or own)[0]
+    return (default or vectors)[0]
 
 
 def outputs_of(function: ModelFunction) -> list[Output]:
+    """Return the outputs of a function, in the order in which TensorFlow flattens its result.
+
+    The name of an output is its key in the result. If the value is a structure, a number follows.
+    """
     flatten = import_tensorflow().nest.flatten
     structure = function.concrete.structured_outputs
+    names: list[str] = []
     if isinstance(structure, dict):  # flattened in the order of its keys
-        named = [
-            (name if len(leaves) == 1 else f"{name}_{i}", leaf)
-            for name, leaves in ((key, flatten(structure[key])) for key in sorted(structure))
-            for i, leaf in enumerate(leaves)
-        ]
-    else:
-        named = [(str(i), leaf) for i, leaf in enumerate(flatten(structure))]
-    return [Output(function, name, i, leaf) for i, (name, leaf) in enumerate(named)]
+        for key in sorted(structure):
+            count = len(flatten(structure[key]))
+            names += [key] if count == 1 else [f"{key}_{number}" for number in range(count)]
+    leaves = flatten(structure)
+    names = names or [str(number) for number in range(len(leaves))]
+    named = enumerate(zip(names, leaves, strict=True))
+    return [Output(function, name, number, leaf) for number, (name, leaf) in named]
 
 
 def _list_functions(functions: Sequence[ModelFunction]) -> str:
+    """Describe the inputs and outputs of functions, one line each. Equal lines appear once."""
     lines: dict[str, None] = {}
     for function in functions:
         inputs = []
@@ -322,15 +328,15 @@ class TensorFlowEncoder(Encoder):
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text. If the model fails, the error message names the text."""
-        given: Sequence[bytes]
+        strings: Sequence[bytes]
         if not isinstance(texts, list | tuple):
-            given = as_bytes(texts_array(texts))
+            strings = as_bytes(texts_array(texts))
         elif set(map(type, texts)) <= {bytes}:  # ten times faster
-            given = texts
+            strings = texts
         else:
-            given = [text_bytes(text) for text in texts]
+            strings = [text_bytes(text) for text in texts]
         size = 1 if self._output.function.takes_one else self.max_batch
-        batches = (given[start : start + size] for start in range(0, len(given), size))
+        batches = (strings[start : start + size] for start in range(0, len(strings), size))
         vectors = [self._check(self._run(batch), batch) for batch in batches]
         if len(vectors) == 1:
             return vectors[0]
@@ -340,6 +346,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def _words_and_note(self) -> tuple[Words | None, str | None]:
+        """The words of the model, or a note that says why they are unknown."""
         name, rule = self.options.name, self.options.rule
         try:
             return Words.of(self._folder, name=name, rule=rule), None
@@ -349,6 +356,7 @@ class TensorFlowEncoder(Encoder):
             return None, f"the words of the model are unknown: {str(error).splitlines()[0]}"
 
     def _probe_dim(self) -> int:
+        """Find the length of a vector by running the model; it may refuse some texts."""
         failed: VocabtoolError | None = None
         for probe in PROBES:
             try:
@@ -358,6 +366,7 @@ class TensorFlowEncoder(Encoder):
         raise failed or UnsupportedFormat("the model accepts no text")
 
     def _digest(self, graph: Path) -> str:
+        """Return the fingerprint: a hash of the output's name and of all files of the model."""
         start = ("vocabtool tensorflow encoder 2", str(self._output.function), self._output.name)
         files = [graph]
         for content in CONTENT:
@@ -369,6 +378,7 @@ class TensorFlowEncoder(Encoder):
     # Running it.
 
     def _run(self, texts: Sequence[bytes]) -> Vectors:
+        """Run the model on one batch. If it fails, find one text for which it fails."""
         tensorflow = import_tensorflow()
         # A list of bytes without a shape is ten times as fast.
         tensor = tensorflow.constant([*texts], "string")
@@ -387,6 +397,7 @@ class TensorFlowEncoder(Encoder):
             raise UnsupportedFormat(f"the model fails for {whom}: {reason_of(error)}") from error
 
     def _check(self, vectors: Vectors, texts: Sequence[bytes]) -> Vectors:
+        """Return the vectors of ``texts``. Refuse a wrong length, infinity and NaN."""
         if vectors.shape[1] != self.dim:
             raise UnsupportedFormat(
                 f"the model returned vectors of length {vectors.shape[1]:,}, but of length "

@@ -106,6 +106,10 @@ def load(
     trust: bool,
     **arguments: Any,
 ) -> Any:
+    """Open a model or a cross-encoder of the library, without its progress bar.
+
+    ``trust``: whether code of the model may run. ``arguments``: of the library's class ``kind``.
+    """
     load_triton()
     try:
         import sentence_transformers
@@ -142,8 +146,8 @@ def check_device(device: str) -> None:
     try:
         torch.zeros(1, device=device).cpu()
     except Exception as error:  # each device raises types of its own
-        names = ["cpu"]
-        if (accelerator := torch.accelerator.current_accelerator()) is not None:
+        names, accelerator = ["cpu"], torch.accelerator.current_accelerator()
+        if accelerator is not None:
             count = torch.accelerator.device_count()
             names += [f"{accelerator.type}:{number}" for number in range(count)]
         reason = str(error).partition("\n")[0]
@@ -179,6 +183,7 @@ def check_files(folder: Path, advice: str = TRUST) -> None:
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder, apart from those whose name or folder begins with a dot."""
     for file in folder.rglob("*"):
         inside = file.relative_to(folder).parts
         if not any(name.startswith(".") for name in inside) and file.is_file():

@@ -69,7 +69,7 @@ from vocabtool.system.own_files import CACHE, user_cache
 from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.rule import guess_rule
-from vocabtool.tokenization.text_arrays import starts_of, texts_array
+from vocabtool.tokenization.text_arrays import TokenCodes, starts_of, texts_array
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -103,13 +103,14 @@ def mean_vectors(
     :data:`SEGMENT_WORDS` words are added in float64.
     """
     rows, offsets = known
-    starts = offsets
-    segments = np.maximum(-(-np.diff(offsets) // SEGMENT_WORDS), 1)  # of each text
-    is_long = segments.max(initial=1) > 1
-    if is_long:
-        first = np.cumsum(segments) - segments
-        within = np.arange(int(segments.sum())) - np.repeat(first, segments)
-        starts = np.append(np.repeat(offsets[:-1], segments) + SEGMENT_WORDS * within, offsets[-1])
+    starts = offsets  # of the segments; a short text is one segment
+    segments = np.maximum(-(-np.diff(offsets) // SEGMENT_WORDS), 1)  # the number in each text
+    has_long_texts = segments.max(initial=1) > 1
+    if has_long_texts:
+        first_segment = np.cumsum(segments) - segments
+        number_in_text = np.arange(int(segments.sum())) - np.repeat(first_segment, segments)
+        starts = np.repeat(offsets[:-1], segments) + SEGMENT_WORDS * number_in_text
+        starts = np.append(starts, offsets[-1])
     values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
     sums: NDArray[np.floating]
     if len(starts) == 2:  # a query: to import scipy would take longer than the whole search
@@ -119,8 +120,8 @@ def mean_vectors(
 
         shape = (len(starts) - 1, len(matrix))
         sums = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
-    if is_long:
-        sums = np.add.reduceat(sums, first, axis=0, dtype=np.float64)
+    if has_long_texts:
+        sums = np.add.reduceat(sums, first_segment, axis=0, dtype=np.float64)
     norms: NDArray[np.float64] = np.sqrt(
         np.einsum("ij,ij->i", sums, sums, dtype=np.float64, casting="same_kind")
     )
@@ -253,20 +254,18 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self.vectors, self.options), {"_notes": self._notes}
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
-        judged = self.words.tokenizer.look_up(texts)
-        if judged.spelled is None:
-            rows, offsets = judged.positions[judged.codes], judged.offsets
-        else:
-            pieces, known, starts = judged.spelled
-            positions = self.words.vocabulary.stored.find(pieces)
+        lookup = self.words.tokenizer.look_up(texts)
+        rows: NDArray[np.integer]
+        if lookup.spelled is None:
+            rows, offsets = lookup.positions[lookup.codes], lookup.offsets
+        else:  # the rows of the pieces of each word, then of each text
+            pieces, known, starts = lookup.spelled
+            positions = self.words.vocabulary.stored.find(pieces).astype(np.int32)
             positions[~known] = -1
-            counts = np.diff(starts)[judged.codes]
-            ends = np.cumsum(counts)
-            first = np.repeat(starts[judged.codes] - (ends - counts), counts)
-            rows = positions[first + np.arange(len(first))]
-            offsets = np.append(0, ends)[judged.offsets]
-        kept = rows >= 0
-        return rows[kept].astype(np.int32), starts_of(kept)[offsets]
+            of_words = TokenCodes(positions, starts, lookup.distinct)
+            rows, offsets, _ = of_words.of_texts(lookup.codes, lookup.offsets)
+        is_known = rows >= 0
+        return rows[is_known].astype(np.int32), starts_of(is_known)[offsets]
 
 
 class Model2VecEncoder(Encoder):
@@ -297,10 +296,11 @@ class Model2VecEncoder(Encoder):
             self._notes += (f"of a text, the first {self.max_tokens:,} tokens count",)
 
     def _open_tokenizer(self) -> None:
-        """Open the tokenizer. That of sentence-transformers also sets ``max_tokens``.
+        """Open the tokenizer, and set what limits it.
 
-        ``_characters``: the characters of a text that it gets; ``None`` for all. ``_unknown``: the
-        id that does not count in a mean; ``None`` if each token counts.
+        - ``_characters``: how many characters of a text it reads; ``None`` for all.
+        - ``_unknown``: the id that does not count in a mean; ``None`` if each token counts.
+        - ``max_tokens``: for sentence-transformers, the limit in the tokenizer.json.
         """
         from tokenizers import Tokenizer
 
@@ -328,6 +328,7 @@ class Model2VecEncoder(Encoder):
             self._unknown = unknown.id
 
     def _open_tensors(self) -> None:
+        """Open the matrix, and the mapping and the weights if there are any. Check their shapes."""
         tensors = encoder_files.open_tensors(self._files.tensors)
         matrix = next((tensors[name] for name in EMBEDDINGS if name in tensors), None)
         if matrix is None or matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "fi":
@@ -374,17 +375,15 @@ class Model2VecEncoder(Encoder):
         too_long = tokens_cut = estimated = 0
         for start in range(0, len(decoded), self.max_batch):
             batch = decoded[start : start + self.max_batch]
-            read = batch
-            if self._characters is not None:
-                read = [text[: self._characters] for text in batch]
+            starts = [text[: self._characters] for text in batch]
             with library_errors(f"{self._path}: the tokenizers library fails on a text"):
-                encoded = self._tokenizer.encode_batch_fast(read, add_special_tokens=False)
+                encoded = self._tokenizer.encode_batch_fast(starts, add_special_tokens=False)
             for text, encoding in zip(batch, encoded, strict=True):
                 unread = 0 if self._characters is None else max(len(text) - self._characters, 0)
                 if unread == 0 and len(encoding) != self.max_tokens:
-                    continue
+                    continue  # the usual case: nothing is cut off
                 tokens = sum(map(len, encoding.overflowing))
-                if unread and self._characters:
+                if unread and self._characters:  # as many tokens in a character as before the cut
                     tokens += round((len(encoding) + tokens) / self._characters * unread)
                     estimated += 1
                 too_long, tokens_cut = too_long + (tokens > 0), tokens_cut + tokens
@@ -393,33 +392,35 @@ class Model2VecEncoder(Encoder):
         return EncodedTexts(np.concatenate(vectors), too_long, tokens_cut, estimated)
 
     def _means(self, encoded: list[Any]) -> NDArray[np.floating]:
+        """Return the mean of the token vectors of each text: shape (texts, dim)."""
         from scipy.sparse import csr_array
 
         lists = [encoding.ids for encoding in encoded]
         offsets = starts_of(list(map(len, lists)))
         ids = np.fromiter(chain.from_iterable(lists), np.int64, int(offsets[-1]))
         if self._unknown is not None:
-            kept = ids != self._unknown
-            ids, offsets = ids[kept], starts_of(kept)[offsets]
+            counts_in_mean = ids != self._unknown
+            ids, offsets = ids[counts_in_mean], starts_of(counts_in_mean)[offsets]
         table, rows, weights = self._matrix, ids, self._weights
-        number = np.float64 if table.dtype == np.float64 else np.float32
-        if table.dtype != number or weights is not None or self._mapping is not None:
+        dtype = np.float64 if table.dtype == np.float64 else np.float32
+        if table.dtype != dtype or weights is not None or self._mapping is not None:
+            # Copy the vectors of these tokens, converted and weighted, to a smaller table.
             row_of = np.zeros(self._entries, np.int64)
             row_of[ids] = 1
             distinct = np.flatnonzero(row_of)
             row_of[distinct] = np.arange(len(distinct))
             rows = row_of[ids]
-            places = distinct if self._mapping is None else self._mapping[distinct]
-            table = self._matrix[places].astype(number)
+            matrix_rows = distinct if self._mapping is None else self._mapping[distinct]
+            table = self._matrix[matrix_rows].astype(dtype)
             if weights is not None:
-                table *= weights[distinct].astype(number)[:, None]
+                table *= weights[distinct].astype(dtype)[:, None]
         # A sparse matrix of ones adds the rows one after the other, as the libraries do.
         shape = (len(encoded), len(table))
-        ones = np.ones(len(rows), number)
+        ones = np.ones(len(rows), dtype)
         sparse = csr_array(
             (ones, rows.astype(np.int32, copy=False), offsets.astype(np.int32)), shape=shape
         )
-        counts = np.maximum(np.diff(offsets), 1).astype(number)
+        counts = np.maximum(np.diff(offsets), 1).astype(dtype)
         means: NDArray[np.floating] = (sparse @ table) / counts[:, None]
         return means
 
@@ -470,6 +471,7 @@ class VectorFile:
 
 
 def _open_again(file: Path, state: tuple[int, int, str], fingerprint: str | None) -> VectorFile:
+    """Open a pickled file. Take its earlier fingerprint if the file has not changed since."""
     vectors = VectorFile(file)
     if fingerprint is not None and vectors.state == state:
         vectors.fingerprint = fingerprint
