@@ -78,6 +78,8 @@ BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
 @dataclass(frozen=True)
 class Rule:
+    """The steps that split a text into words, in order. Its methods are thread-safe."""
+
     steps: tuple[Step, ...]
     _words_of_chunks: dict[bytes, list[bytes]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -117,35 +119,43 @@ class Rule:
 
     def _remembered_codes(self, texts: pa.StringArray) -> TokenCodes:
         """Return the words of short texts as codes, and remember the words of each new chunk."""
-        of_texts = [text.split() for text in as_bytes(texts)]
+        chunks_of_texts = [text.split() for text in as_bytes(texts)]
         words_of = self._words_of_chunks
-        new = {chunk for chunk in chain.from_iterable(of_texts) if chunk not in words_of}
+        new = {chunk for chunk in chain.from_iterable(chunks_of_texts) if chunk not in words_of}
         if new:
             # Replaced, not emptied: this call and other threads still read the full dictionary.
             if len(words_of) > MAX_REMEMBERED:
                 vars(self)["_words_of_chunks"] = {}
             words_of.update(zip(new, self.tokens(string_array(new)).to_lists(), strict=True))
-        words = [[*chain.from_iterable(map(words_of.__getitem__, chunks))] for chunks in of_texts]
-        places: dict[bytes, int] = {}
-        codes = [places.setdefault(word, len(places)) for word in chain.from_iterable(words)]
-        offsets = starts_of([*map(len, words)])
-        return TokenCodes(np.array(codes, np.int32), offsets, string_array(places))
+        words = [
+            [*chain.from_iterable(map(words_of.__getitem__, chunks_of_text))]
+            for chunks_of_text in chunks_of_texts
+        ]
+        distinct: dict[bytes, int] = {}  # the code of each word
+        codes = [distinct.setdefault(word, len(distinct)) for word in chain.from_iterable(words)]
+        lengths = [*map(len, words)]
+        return TokenCodes(np.array(codes, np.int32), starts_of(lengths), string_array(distinct))
 
     def works_between_blanks(self, texts: pa.StringArray) -> bool:
         """Return whether each chunk between blanks can be split into words on its own.
 
-        Steps that make n-grams, and all steps after them, are not considered.
+        Steps that make n-grams, and all steps after them, are not considered. A text with NUL
+        cannot be cut, because some steps end a text there.
         """
         return self._is_local and bool(text_data(texts).all())
 
     @cached_property
     def _first_join(self) -> int:
+        """The index of the first step that makes n-grams; the number of steps if there is none."""
         joins = (at for at, step in enumerate(self.steps) if isinstance(step, NGrams))
         return next(joins, len(self.steps))
 
     @cached_property
     def _is_local(self) -> bool:
-        """Whether the parts of a text between ASCII whitespace can be split separately."""
+        """Whether the parts of a text between ASCII whitespace can be split separately.
+
+        This is true if one step splits there, and each step before it treats the parts alone.
+        """
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
@@ -165,6 +175,7 @@ class Rule:
 
     @property
     def ngrams(self) -> bool:
+        """Whether a step makes n-grams."""
         return self._first_join < len(self.steps)
 
 
@@ -236,6 +247,8 @@ SMALL: Final = 1 << 15  # bytes of texts; Arrow compiles a pattern at each call,
 
 @dataclass(frozen=True, slots=True)
 class Matches(SplitStep):
+    """Each non-empty match of a pattern is a word."""
+
     pattern: str
 
     @property
@@ -245,10 +258,14 @@ class Matches(SplitStep):
     def split_all(self, values: pa.StringArray) -> tuple[pa.StringArray, Integers]:
         if len(text_data(values)) < SMALL:
             pattern = compile_pattern(self.pattern)
-            matches = [[m.group() for m in pattern.finditer(text)] for text in as_bytes(values)]
-            words = [[match for match in of_text if match] for of_text in matches]
-            return string_array(chain.from_iterable(words)), starts_of([*map(len, words)])
-        # A separator that is in none of the strings and cannot overlap with itself.
+            words, lengths = [], []
+            for text in as_bytes(values):
+                matches = [match.group() for match in pattern.finditer(text) if match.group()]
+                words += matches
+                lengths.append(len(matches))
+            return string_array(words), starts_of(lengths)
+        # Put a separator before and behind each match, and split there. The separator is in none
+        # of the strings, and cannot overlap with itself.
         separator = next(
             separator
             for separator in map("\x1e{}\x1f".format, count())
@@ -259,8 +276,8 @@ class Matches(SplitStep):
         )
         lists = pc.split_pattern(separated, separator)
         offsets, strings = list_offsets(lists), lists.flatten()
-        place = np.arange(len(strings)) - np.repeat(offsets[:-1], np.diff(offsets))
-        is_match = is_filled(strings) & (place % 2 == 1)  # matches are between pairs of separators
+        number = np.arange(len(strings)) - np.repeat(offsets[:-1], np.diff(offsets))
+        is_match = is_filled(strings) & (number % 2 == 1)  # every second string is a match
         return strings.filter(bool_array(is_match)), starts_of(is_match)[offsets]
 
     def describe(self) -> str:
@@ -343,11 +360,9 @@ def tokenizer_file(spec: str) -> Path | None:
 
 def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:
     """Return the rule that fits the entries best, and the reason."""
-    has_capitals = False
-    if len(vocabulary):
-        have_capitals = pc.match_substring_regex(vocabulary.stored.to_arrow(), "[A-Z]")
-        share = np.mean(have_capitals.to_numpy(zero_copy_only=False))
-        has_capitals = bool(share > MIN_CAPITALS)
+    entries = vocabulary.stored.to_arrow()
+    capitals = pc.sum(pc.match_substring_regex(entries, "[A-Z]")).as_py() or 0
+    has_capitals = capitals > MIN_CAPITALS * len(entries)
     has_marks = all(mark in vocabulary for mark in MARKS)
     reason = (
         f"{'many' if has_capitals else 'hardly any'} entries have capital letters; "

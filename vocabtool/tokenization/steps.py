@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from itertools import groupby
 from typing import Any, ClassVar, Final, Literal
 
@@ -72,13 +72,11 @@ class RegexReplace(ChangeStep):
         if not _matches_whitespace_apart(self.pattern):
             return False
         blanks = string_array(chr(byte) for byte in WHITESPACE)
-        if "+" in self.pattern:  # a run may contain blanks: they must not match
+        if "+" in self.pattern:  # a match of ``+`` may be several blanks, so no blank may match
             deleted = pc.replace_substring_regex(blanks, pattern=self.pattern, replacement="")
             return bool(deleted.equals(blanks))
-        return all(
-            new and not new.encode().strip(WHITESPACE)
-            for new in self.change_all(blanks).to_pylist()
-        )
+        replaced = self.change_all(blanks).to_pylist()  # each blank must become blanks
+        return all(text and not text.encode().strip(WHITESPACE) for text in replaced)
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
         return pc.replace_substring_regex(values, pattern=self.pattern, replacement=self.rewrite)
@@ -96,7 +94,8 @@ def regex_fault(pattern: str, rewrite: str) -> str | None:
     except VocabtoolError:
         return f"RE2 rejects its pattern {quote(pattern)}"
     for escape in re.findall(r"\\(.?)", rewrite, re.DOTALL):
-        if escape != "\\" and not (escape.isascii() and escape.isdigit() and int(escape) <= groups):
+        is_group = escape.isascii() and escape.isdigit() and int(escape) <= groups
+        if escape != "\\" and not is_group:
             return f"RE2 rejects its rewrite {quote(rewrite)}"
     return None
 
@@ -222,21 +221,23 @@ class NGrams(Step):
     def apply(self, tokens: Tokens) -> Tokens:
         words, separator = tokens.values.view(pa.binary()), pa.scalar(self.separator, pa.binary())
         begins, ends = tokens.offsets[:-1], tokens.offsets[1:]
-        owners, grams = [np.zeros(0, np.int64)], [words[:0]]
+        texts, ngrams = [np.zeros(0, np.int64)], [words[:0]]  # the text of each n-gram; n-grams
         for width in self.widths:
             counts = np.maximum(ends - begins - width + 1, 0)
-            texts = np.repeat(np.arange(len(counts)), counts)
-            starts = np.arange(len(texts)) - (np.cumsum(counts) - counts)[texts] + begins[texts]
-            columns = (words.take(pa.array(starts + at)) for at in range(width))
-            owners.append(texts)
-            grams.append(
-                reduce(lambda run, word: pc.binary_join_element_wise(run, word, separator), columns)
-            )
-        of_texts = np.concatenate(owners)
-        joined = pa.chunked_array(grams, pa.binary()).combine_chunks()
-        ordered = joined.take(pa.array(np.argsort(of_texts, kind="stable")))
-        counts = np.bincount(of_texts, minlength=len(begins))
-        return Tokens(ordered.view(pa.string()), starts_of(counts))
+            text = np.repeat(np.arange(len(counts)), counts)
+            number_in_text = np.arange(len(text)) - (np.cumsum(counts) - counts)[text]
+            first = begins[text] + number_in_text  # the first word of each n-gram
+            joined = words.take(pa.array(first))
+            for at in range(1, width):
+                word = words.take(pa.array(first + at))
+                joined = pc.binary_join_element_wise(joined, word, separator)
+            texts.append(text)
+            ngrams.append(joined)
+        all_texts = np.concatenate(texts)
+        values = pa.chunked_array(ngrams, pa.binary()).combine_chunks()
+        values = values.take(pa.array(np.argsort(all_texts, kind="stable")))
+        counts = np.bincount(all_texts, minlength=len(begins))
+        return Tokens(values.view(pa.string()), starts_of(counts))
 
     def describe(self) -> str:
         widths = ", ".join(map(str, self.widths))
@@ -348,6 +349,7 @@ class BertNormalize(ChangeStep):
 
 @cache
 def _bert_character(character: str, lower: bool) -> str:
+    """Return what :class:`BertNormalize` makes of one character that may be outside of ASCII."""
     if not lower:
         return " " if unicodedata.category(character) in ("Cc", "Cf") else character
     apart = unicodedata.normalize("NFD", _fold(character))
@@ -389,8 +391,8 @@ class RegexSplit(SplitStep):
         return split_at_matches(self.delimiter, self.keep, text.partition(b"\0")[0])
 
     def describe(self) -> str:
-        kept = f", keep matches of {quote(self.keep)} as words"
-        return f"split at matches of {quote(self.delimiter)}{kept}"
+        matches = f"split at matches of {quote(self.delimiter)}"
+        return f"{matches}, keep matches of {quote(self.keep)} as words"
 
 
 def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
@@ -398,23 +400,25 @@ def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
 
     Raises :class:`VocabtoolError` if ``delimiter`` is invalid or matches empty text.
     """
-    regex, kept = compile_pattern(delimiter), compile_pattern(keep)
+    regex, keep_regex = compile_pattern(delimiter), compile_pattern(keep)
     words, read = [], 0
-    behind = _LOOKS_BACK.search(delimiter) is not None
+    # The op cuts off what it has read, so that ``^`` matches again. A search from a position in the
+    # whole text is faster, and the same for patterns that do not look back.
+    looks_back = _LOOKS_BACK.search(delimiter) is not None
     while regex.groups:
-        match = regex.search(text[read:] if behind else text, 0 if behind else read)
+        cut = read if looks_back else 0  # bytes of the text that are not searched
+        match = regex.search(text[cut:], read - cut)
         if match is None:
             break
-        offset = read if behind else 0
-        start, end, after = (offset + at for at in (*match.span(1), match.end()))
-        if after == read or start < offset:
+        start, end, after = (cut + at for at in (*match.span(1), match.end()))
+        if after == read or start < cut:
             raise VocabtoolError(
                 f"the model splits at {delimiter!r}, which matches empty text in {text[:40]!r}; "
                 "the model would never end"
             )
         if start > read:
             words.append(text[read:start])
-        if kept.fullmatch(text[start:end]):
+        if keep_regex.fullmatch(text[start:end]):
             words.append(text[start:end])
         read = after
     return [*words, text[read:]] if read < len(text) else words
@@ -437,23 +441,27 @@ def compile_pattern(pattern: str) -> Any:
 
 @cache
 def _matches_whitespace_apart(pattern: str) -> bool:
-    """Return whether each match of a pattern is either all whitespace or has no whitespace."""
+    """Return whether each match of a pattern is either all whitespace or has no whitespace.
+
+    ``False`` for a pattern that is not simply alternatives of elements, such as ``[!-/]|\\s+``.
+    """
     match = _ALTERNATIVES.fullmatch(pattern)
     if match is None or (pattern[0] == "(") != (pattern[-1] == ")"):
         return False
+    blanks = [bytes((byte,)) for byte in WHITESPACE]
     elements = re.findall(rf"({_ELEMENT})(\+?)(\|?)", match["all"])
-    blank = [
-        any(compile_pattern(element).fullmatch(bytes((b,))) for b in WHITESPACE)
-        for element, *_ in elements
-    ]
-    start = 0
-    for at, (name, more, bar) in enumerate(elements, 1):
-        if bar or at == len(elements):
-            if any(blank[start:at]) and at - start > 1:
-                return False
-            if blank[at - 1] and more and _ONLY_BLANKS.fullmatch(name) is None:
-                return False
-            start = at
+    start = 0  # the first element of the current alternative
+    for end, (element, plus, bar) in enumerate(elements, 1):
+        if not bar and end < len(elements):
+            continue
+        matches_blank = [
+            any(map(compile_pattern(one).fullmatch, blanks)) for one, *_ in elements[start:end]
+        ]
+        if any(matches_blank) and len(matches_blank) > 1:
+            return False
+        if matches_blank[-1] and plus and _ONLY_BLANKS.fullmatch(element) is None:
+            return False
+        start = end
     return True
 
 
@@ -477,16 +485,21 @@ class ScriptSplit(SplitStep):
         if self.keep_whitespace:
             runs = groupby(decoded, lambda c: (_script(c), c in BLANKS))
             return ["".join(run).encode() for _, run in runs]
-        words = ("".join(c for c in run if c not in BLANKS) for _, run in groupby(decoded, _script))
-        return [word.encode() for word in words if word]
+        words = []
+        for _, run in groupby(decoded, _script):
+            word = "".join(character for character in run if character not in BLANKS)
+            if word:
+                words.append(word.encode())
+        return words
 
     def describe(self) -> str:
-        kept = "keep" if self.keep_whitespace else "remove"
-        return f"split where the script changes, {kept} whitespace"
+        verb = "keep" if self.keep_whitespace else "remove"
+        return f"split where the script changes, {verb} whitespace"
 
 
 @cache
 def _script(character: str) -> str:
+    """Return the Unicode script of a character, such as ``Latin``."""
     import unicodedataplus
 
     name: str = unicodedataplus.script(character)
@@ -508,6 +521,7 @@ class WhitespaceSplit(SplitStep):
         words, read = [], 0
         for blanks in _BLANK_RUN.finditer(text):
             if blanks.start() > read:
-                words.append(text[read : blanks.start() + len(blanks[1]) - 1])
+                first_blank = blanks[1]
+                words.append(text[read : blanks.start() + len(first_blank) - 1])
             read = blanks.end()
         return [*words, text[read:]] if read < len(text) else words

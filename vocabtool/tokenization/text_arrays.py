@@ -38,10 +38,12 @@ class Tokens(NamedTuple):
 
     @classmethod
     def whole(cls, texts: pa.StringArray) -> Tokens:
+        """Return each text as one string."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
-    def filter(self, kept: NDArray[np.bool_]) -> Tokens:
-        return Tokens(self.values.filter(bool_array(kept)), starts_of(kept)[self.offsets])
+    def filter(self, mask: NDArray[np.bool_]) -> Tokens:
+        """Return the strings for which ``mask`` is true: shape (m,)."""
+        return Tokens(self.values.filter(bool_array(mask)), starts_of(mask)[self.offsets])
 
     def to_lists(self) -> list[list[bytes]]:
         """Return the strings of each text as a list. This is slow for many strings."""
@@ -75,11 +77,10 @@ class TokenCodes(NamedTuple):
         if bool((counts == 1).all()):
             return TokenCodes(self.codes[chunks], offsets, self.distinct)
         lengths = counts[chunks]
-        ends = np.cumsum(lengths)
-        places = np.repeat(self.offsets[:-1][chunks] - (ends - lengths), lengths)
-        places += np.arange(len(places))
-        bounds = np.concatenate(([0], ends))[offsets]
-        return TokenCodes(self.codes[places], bounds, self.distinct)
+        starts = starts_of(lengths)  # where the tokens of each chunk begin in the result
+        positions = np.repeat(self.offsets[:-1][chunks] - starts[:-1], lengths)
+        positions += np.arange(len(positions))
+        return TokenCodes(self.codes[positions], starts[offsets], self.distinct)
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
@@ -141,6 +142,7 @@ def as_bytes(array: pa.StringArray) -> list[bytes]:
 
 
 def not_utf8(texts: pa.StringArray) -> int:
+    """Return how many texts are not UTF-8."""
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
@@ -156,6 +158,7 @@ def starts_of(lengths: Sequence[int] | NDArray[np.generic]) -> Integers:
 
 
 def is_filled(values: pa.StringArray) -> NDArray[np.bool_]:
+    """Return whether each string is not empty: shape (len(values),)."""
     return np.diff(text_bounds(values)) > 0 if len(values) else np.zeros(0, np.bool_)
 
 
@@ -165,18 +168,18 @@ def map_unless_ascii(
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
     """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to others."""
-    easy = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring(values, pattern="\0")))
-    hard = pc.invert(easy)
-    count = pc.sum(hard).as_py() or 0
+    has_nul = pc.match_substring(values, pattern="\0")
+    is_other = pc.invert(pc.and_(pc.string_is_ascii(values), pc.invert(has_nul)))
+    count = pc.sum(is_other).as_py() or 0
     if not count:
         return change_ascii(values)
-    encoded = values.filter(hard).view(pa.binary()).dictionary_encode()
-    results = string_array(map(change, encoded.dictionary.to_pylist()))
-    changed = results.take(encoded.indices)
+    encoded = values.filter(is_other).view(pa.binary()).dictionary_encode()
+    distinct = string_array(map(change, encoded.dictionary.to_pylist()))
+    changed = distinct.take(encoded.indices)
     if count == len(values):
         return changed
-    binary = change_ascii(values).view(pa.binary())
-    return pc.replace_with_mask(binary, hard, changed.view(pa.binary())).view(pa.string())
+    results = change_ascii(values).view(pa.binary())
+    return pc.replace_with_mask(results, is_other, changed.view(pa.binary())).view(pa.string())
 
 
 def list_offsets(lists: pa.ListArray) -> Integers:
@@ -195,6 +198,7 @@ def text_bounds(texts: pa.StringArray) -> NDArray[np.int32]:
 
 
 def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
+    """Return the bytes of all texts, one text after the other, without a copy."""
     bounds = text_bounds(texts)
     return np.frombuffer(texts.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
 
@@ -228,13 +232,19 @@ def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, I
 def slices(texts: pa.StringArray, size: int) -> Iterator[pa.StringArray]:
     """Yield consecutive slices of about ``size`` bytes, at least one. No text is cut."""
     bounds = text_bounds(texts)
-    numbers = (bounds[:-1] - bounds[:1]) // size
-    starts = np.flatnonzero(np.diff(numbers)) + 1
+    slice_numbers = (bounds[:-1] - bounds[:1]) // size  # of the slice in which each text begins
+    starts = np.flatnonzero(np.diff(slice_numbers)) + 1
     for start, end in pairwise((0, *starts.tolist(), len(texts))):
         yield texts.slice(start, end - start)
 
 
 class Step:
+    """One change of texts, or one way to split them. A rule consists of steps.
+
+    ``description``, ``is_local``: What :meth:`describe` and ``local`` return, unless a subclass
+    overrides these.
+    """
+
     __slots__ = ()
     description: ClassVar[str] = ""
     is_local: ClassVar[bool] = False
@@ -249,6 +259,7 @@ class Step:
         return self.is_local
 
     def apply(self, tokens: Tokens) -> Tokens:
+        """Return the strings of each text after the step."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -275,6 +286,7 @@ class ChangeStep(Step):
         return values
 
     def change(self, text: bytes) -> bytes:
+        """Change one string."""
         raise NotImplementedError
 
 
@@ -297,8 +309,10 @@ class SplitStep(Step):
         return lists.flatten().view(pa.string()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
+        """Return the parts of one string."""
         raise NotImplementedError
 
 
 def quote(text: bytes | str) -> str:
+    """Return a text in quotation marks for a description, with control characters escaped."""
     return f"'{printable(text.encode() if isinstance(text, str) else text)}'"

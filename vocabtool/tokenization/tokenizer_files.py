@@ -97,6 +97,7 @@ def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path 
 
 
 def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
+    """Return the tokenizer that one file defines; ``None`` if it defines none."""
     document: Any = document_of(file)
     if document is None and json_file.recognise(Source.open(file)) is None:
         document = json_file.read(file)
@@ -115,11 +116,11 @@ def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
         with file.open("rb") as opened:
             encoding = PUBLISHED.get(hashlib.file_digest(opened, "sha256").hexdigest())
         pattern = None if encoding is None else TIKTOKEN[encoding]
-    else:  # other libraries read ``}+`` in a pattern in another way
+    else:
         is_tekken = json_file.TEKKEN.recognise(document) is None
         pattern = document["config"].get("pattern") if is_tekken else None
-        pattern = pattern if isinstance(pattern, str) and "}+" not in pattern else None
-    if pattern is None:
+    # Other libraries read ``}+`` in a pattern of a file in another way.
+    if not isinstance(pattern, str) or (document is not None and "}+" in pattern):
         return None
     return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
 
@@ -135,20 +136,21 @@ def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
             raise NotFound(
                 f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)"
             )
-        own = registry.extract(file)
-        tokenizer = tokenizer_for(file, own)
-        if tokenizer is None:
+        pieces = registry.extract(file)
+        result = tokenizer_for(file, pieces)
+        if result is None:
             raise VocabtoolError(
                 f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
             )
-        shared = sum(piece in vocabulary.positions for piece in own.stored)
-        if shared < len(own) * MIN_SHARED_PIECES:
+        shared = sum(piece in vocabulary.positions for piece in pieces.stored)
+        if shared < len(pieces) * MIN_SHARED_PIECES:
             raise VocabtoolError(
-                f"{file}: not the tokenizer of this model: of the {len(own):,} pieces in the "
+                f"{file}: not the tokenizer of this model: of the {len(pieces):,} pieces in the "
                 f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
                 "vocabulary with MODEL#NAME"
             )
-        return PieceTokenizer(tokenizer[0], vocabulary)
+        tokenizer, _ = result
+        return PieceTokenizer(tokenizer, vocabulary)
     _, _, encoding = rule.partition(":")
     for name, pattern in TIKTOKEN.items():
         if name == encoding:
@@ -224,16 +226,19 @@ def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
 
     Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
     """
-    widths = layer.text_settings["ngrams"]
-    if isinstance(widths, dict):
-        widths = widths.get("items")  # of a tuple
-    elif json_file.is_id(widths):
-        widths = [*range(1, min(widths, MAX_NGRAMS) + 1)]
-    listed = widths if isinstance(widths, list) else [0]
+    setting = layer.text_settings["ngrams"]
+    widths = setting
+    if isinstance(setting, dict):
+        widths = setting.get("items")  # of a tuple
+    elif json_file.is_id(setting):
+        widths = [*range(1, min(setting, MAX_NGRAMS) + 1)]
     ngrams: dict[str, tuple[Step, ...]] = {"None": ()}
-    numbers = all(json_file.is_id(width) and width > 0 for width in listed)
-    if numbers and sum(listed) <= MAX_NGRAMS:
-        ngrams[str(layer.text_settings["ngrams"])] = (text_steps.NGrams(b" ", tuple(listed)),)
+    if (
+        isinstance(widths, list)
+        and all(json_file.is_id(width) and width > 0 for width in widths)
+        and sum(widths) <= MAX_NGRAMS
+    ):
+        ngrams[str(setting)] = (text_steps.NGrams(b" ", tuple(widths)),)
     steps: list[Step] = []
     for key, known in {**TEXT_STEPS, "ngrams": ngrams}.items():
         value = layer.text_settings[key]
@@ -262,8 +267,11 @@ class WhitespaceWords(SplitStep):
     lower: bool
 
     def split(self, text: bytes) -> list[bytes]:
-        given, words = decode(text), []
-        for chunk in (given.lower() if self.lower else given).split():
+        words = []
+        decoded = decode(text)
+        if self.lower:
+            decoded = decoded.lower()
+        for chunk in decoded.split():
             bare = chunk.strip(string.punctuation)
             forms = (chunk, bare, bare.lower())
             word = next((f for f in forms if f in self.stop_words or f in self.entries), forms[-1])
@@ -274,7 +282,8 @@ class WhitespaceWords(SplitStep):
     def describe(self) -> str:
         ends = "where a word is no entry, remove punctuation at its ends, then lower-case it"
         stop = f"drop {len(self.stop_words):,} stop words"
-        return f"{'lower-case, ' * self.lower}split at white space; {ends}; {stop}"
+        lower = "lower-case, " if self.lower else ""
+        return f"{lower}split at white space; {ends}; {stop}"
 
 
 # GGUF.
@@ -331,6 +340,7 @@ NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
 
 
 def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
+    """Describe the tokenizer of a GGUF file as a ``tokenizer.json``."""
     tokens = [token or b"[EMPTY_%d]" % at for at, token in enumerate(tokenizer.tokens)]
     try:
         ids = {token.decode(): number for number, token in enumerate(tokens)}
@@ -357,6 +367,7 @@ def _gguf(tokenizer: gguf.GGUFTokenizer) -> Json:
 
 
 def _unknown(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], otherwise: int) -> str:
+    """Return the unknown token. ``otherwise``: its id if the file does not state it."""
     number = otherwise if tokenizer.unknown is None else tokenizer.unknown
     token = next((token for token, id_ in ids.items() if id_ == number), None)
     if token is None:
@@ -407,20 +418,24 @@ def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: 
     lowest = float(tokenizer.scores.min())
     pieces = []
     for token, kind, score in zip(ids, tokenizer.types, tokenizer.scores.tolist(), strict=True):
-        own = token if kind in NORMAL else f"\0{token}"
-        pieces.append([own, 0.0 if kind == USER_DEFINED else score if kind in NORMAL else lowest])
+        if kind == USER_DEFINED:
+            pieces.append([token, 0.0])
+        elif kind in NORMAL:
+            pieces.append([token, score])
+        else:
+            pieces.append([f"\0{token}", lowest])
     number = ids[_unknown(tokenizer, ids, 2)]
     steps: list[Json] = []
     if tokenizer.charsmap:
         charsmap = base64.b64encode(tokenizer.charsmap).decode()
         steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
-    merged = tokenizer.flags.get("remove_extra_whitespaces", False)
-    if merged:
+    removes_blanks = tokenizer.flags.get("remove_extra_whitespaces", False)
+    if removes_blanks:
         steps += [
             folders.replace(r"\A +| +\z", "", regex=True),
             folders.replace(" {2,}", " ", regex=True),
         ]
-    if merged or tokenizer.flags.get("add_space_prefix", False):
+    if removes_blanks or tokenizer.flags.get("add_space_prefix", False):
         steps.append({"type": "Prepend", "prepend": "▁"})
     model = {"type": "Unigram", "unk_id": number, "vocab": pieces, "byte_fallback": False}
     return folders.document(model, [*steps, folders.replace(" ", "▁")], [], added)

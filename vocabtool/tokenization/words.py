@@ -141,23 +141,23 @@ class Words:
         - ``known``: bool.
         - ``pieces``: int32, the number of subword pieces, null for models of whole words.
         """
-        judged = self.look_up(texts)
-        ids = pa.array(judged.ids, mask=judged.ids < 0)
-        pieces = pa.nulls(len(judged.known), pa.int32())
-        if judged.pieces is not None:
-            pieces = pa.array(judged.pieces, pa.int32())
+        lookup = self.look_up(texts)
+        ids = pa.array(lookup.ids, mask=lookup.ids < 0)
+        pieces = pa.nulls(len(lookup.known), pa.int32())
+        if lookup.pieces is not None:
+            pieces = pa.array(lookup.pieces, pa.int32())
         distinct = pa.StructArray.from_arrays(
-            [judged.distinct.view(pa.binary()), ids, pa.array(judged.known), pieces],
+            [lookup.distinct.view(pa.binary()), ids, pa.array(lookup.known), pieces],
             names=["word", "id", "known", "pieces"],
         )
-        offsets = pa.array(judged.offsets.astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(judged.codes)))
+        offsets = pa.array(lookup.offsets.astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, distinct.take(pa.array(lookup.codes)))
 
     def unknown(self, text: str | bytes) -> list[str]:
         """Return the words of a text that the model does not know, in order."""
-        judged = self.look_up([text])
-        missing = judged.codes[~judged.known[judged.codes]]
-        return [decode(word) for word in as_bytes(judged.distinct.take(missing))]
+        lookup = self.look_up([text])
+        unknown = lookup.codes[~lookup.known[lookup.codes]]
+        return [decode(word) for word in as_bytes(lookup.distinct.take(unknown))]
 
     def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
         """Return the words of a text that the model splits into several pieces, in order.
@@ -200,28 +200,28 @@ GivenWords: TypeAlias = Words | Vocabulary | str | Path | Iterable[str]
 PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punctuation
 
 
-def words_of(given: GivenWords, rule: str | None = None) -> Words:
-    """Return the words for an encoder that has no vocabulary.
+def words_of(source: GivenWords, rule: str | None = None) -> Words:
+    """Return the words of a model, or those that an encoder without a vocabulary gets.
 
-    - ``given``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
+    - ``source``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
     - ``rule``: How to split texts into words. The default for a vocabulary or entries is ``keras``.
 
-    Raises :class:`VocabtoolError` if ``given`` is a :class:`Words` object with another rule.
+    Raises :class:`VocabtoolError` if ``source`` is a :class:`Words` object with another rule.
     """
-    if isinstance(given, Words):
-        if rule not in (None, given.rule):
+    if isinstance(source, Words):
+        if rule not in (None, source.rule):
             raise VocabtoolError(f"these words already have a rule; leave out the rule {rule!r}")
-        return given
-    if isinstance(given, str):
+        return source
+    if isinstance(source, str):
         from vocabtool.formats.registry import split_name
 
-        path, name = split_name(given)
+        path, name = split_name(source)
         return Words.of(path, name=name, rule=rule)
-    if isinstance(given, Path):
-        return Words.of(given, rule=rule)
-    if not isinstance(given, Vocabulary):
-        given = Vocabulary("words", "list", ByteStrings.of(map(encode, given)))
-    return Words.of(given, rule=rule or PLAIN_RULE)
+    if isinstance(source, Path):
+        return Words.of(source, rule=rule)
+    if not isinstance(source, Vocabulary):
+        source = Vocabulary("words", "list", ByteStrings.of(map(encode, source)))
+    return Words.of(source, rule=rule or PLAIN_RULE)
 
 
 @check_arguments
@@ -238,6 +238,7 @@ def words(
 
 
 def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
+    """Return the tokenizer of a named rule. Refuse a rule of whole words for a list of pieces."""
     if tokenizer_file(rule) is not None or makes_pieces(rule):
         from vocabtool.tokenization.tokenizer_files import tokenizer_by_rule
 
@@ -264,12 +265,14 @@ def _from_file(model: str | Path, name: str | None) -> Words:
     contents = registry.inspect(model, small=name is not None)
     chosen = registry.choose(contents, name)
     path = encoder_files.path_of(model)
-    others = [other for other in contents.vocabularies if other is not chosen and name is None]
-    for vocabulary in (chosen, *others):
-        own = tokenizer_for(path, vocabulary)
-        if own is None:
+    candidates = [chosen]
+    if name is None:
+        candidates += [other for other in contents.vocabularies if other is not chosen]
+    for vocabulary in candidates:
+        result = tokenizer_for(path, vocabulary)
+        if result is None:
             continue
-        tokenizer, file = own
+        tokenizer, file = result
         notes = contents.warnings
         left_out = [other.name for other in contents.vocabularies if other is not vocabulary]
         if name is None and left_out:
@@ -296,6 +299,7 @@ def _from_file(model: str | Path, name: str | None) -> Words:
 
 
 def _from_graph(model: str | Path, name: str | None) -> Words:
+    """Return the words of the first lookup in a vocabulary, ``name`` or any, with the others."""
     from vocabtool.tokenization import infer_rule
 
     contents, paths = infer_rule.read_lookup_paths(model)
