@@ -23,7 +23,6 @@ from vocabtool.comparison.entries import (
     CODES,
     KINDS,
     Kind,
-    Members,
     Truths,
     Union,
     fold_entries,
@@ -96,27 +95,27 @@ def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Dif
     marker: Marker | None = None
     if markers != [None, None]:
         entries, marker = list(map(spell, entries, markers)), "▁"
-    before = Union.of(*entries)
+    unfolded = Union.of(*entries)
     union = Union.of(*(fold_entries(tokens, folds) for tokens in entries))
-    codes = kinds(before.tokens, marker)
+    unfolded_kinds = kinds(unfolded.tokens, marker)
     sides = []
-    for source, vocabulary, stored, forms in zip(
-        (a, b), vocabularies, (before.a, before.b), (union.a, union.b), strict=True
+    for source, vocabulary, before, after in zip(
+        (a, b), vocabularies, (unfolded.a, unfolded.b), (union.a, union.b), strict=True
     ):
-        ids, of_kind = np.zeros(len(union), np.int64), np.full(len(union), NONE, np.uint8)
-        ids[forms.numbers] = vocabulary.id_array()[forms.positions]
+        ids = np.zeros(len(union), np.int64)
+        ids[after.numbers] = vocabulary.id_array()[after.positions]
         # If folding makes several entries equal, the kind of the first one counts.
-        first = np.searchsorted(stored.positions, forms.positions)
-        of_kind[forms.numbers] = codes[stored.numbers[first]]
-        different, distinct = len(stored.numbers), len(forms.numbers)
+        first = np.searchsorted(before.positions, after.positions)
+        kinds_of_side = np.full(len(union), NONE, np.uint8)
+        kinds_of_side[after.numbers] = unfolded_kinds[before.numbers[first]]
         side = Side(
             source=source,
             vocabulary=vocabulary,
-            distinct=distinct,
-            duplicates=len(vocabulary) - different,
-            merged=different - distinct,
+            distinct=len(after.numbers),
+            duplicates=len(vocabulary) - len(before.numbers),
+            merged=len(before.numbers) - len(after.numbers),
             ids=ids,
-            kinds=of_kind,
+            kinds=kinds_of_side,
         )
         sides.append(side)
     notes = tuple(note for choice in picked for note in choice.notes)
@@ -156,6 +155,7 @@ def weigh(
 
 
 def _own_words(side: Side) -> Words:
+    """Return the words by the rule of one side. Raises :class:`VocabtoolError` without a rule."""
     if isinstance(side.source, Vocabulary):
         raise VocabtoolError(f"{side.name}: a vocabulary without its model has no rule")
     path = side.source if isinstance(side.source, Path) else split_name(side.source)[0]
@@ -303,11 +303,11 @@ class Diff(TableResult):
         ``part``: ``common``, ``only_a`` or ``only_b``. ``common`` uses the ids and kinds of A.
         ``most``: the maximum number of positions. ``kind``: return only entries of this kind.
         """
-        mine: Members = self.union.a
-        in_other, codes = self.in_b, self.a.kinds
+        members, in_other, codes = self.union.a, self.in_b, self.a.kinds
         if part == "only_b":
-            mine, in_other, codes = self.union.b, self.in_a, self.b.kinds
-        places: NDArray[np.int64] = mine.numbers[in_other[mine.numbers] == (part == "common")]
+            members, in_other, codes = self.union.b, self.in_a, self.b.kinds
+        wanted = in_other[members.numbers] == (part == "common")
+        places: NDArray[np.int64] = members.numbers[wanted]
         if kind is not None:
             places = places[codes[places] == CODES[kind]]
         return places[:most]

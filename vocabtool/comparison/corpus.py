@@ -117,13 +117,14 @@ def count_use(
             f"for example {RULE}; without a rule, each tokenizer splits the corpus by its own"
         )
     splitter = Rule(parse_rule(rule))
-    sides = []
+    sides = []  # the texts of the entries of A and B that can be words
     for vocabulary in (a, b):
         entries, marker = vocabulary.stored.to_arrow(), vocabulary.marker
         whole = take(entries, np.flatnonzero(can_be_words(entries, marker)))
         sides.append(fold_entries(plain_texts(whole, marker), folds))
     notes = []
-    if "case" not in folds and splitter.tokens(pa.array(["A"])).values.to_pylist() != ["A"]:
+    rule_makes_capitals = splitter.tokens(pa.array(["A"])).values.to_pylist() == ["A"]
+    if "case" not in folds and not rule_makes_capitals:
         for name, words in zip("AB", sides, strict=True):
             capitals = np.count_nonzero(matches(words, r"[\p{Lu}\p{Lt}]"))
             if capitals * MANY >= max(len(words), 1):
@@ -136,22 +137,24 @@ def count_use(
     documents = tokens = 0
 
     def count(texts: pa.StringArray) -> tuple[int, pa.LargeBinaryArray, NDArray[np.int64]]:
-        coded = splitter.token_codes(texts)
-        words = coded.distinct.view(pa.binary()).cast(pa.large_binary())
-        return len(texts), words, np.bincount(coded.codes, minlength=len(words))
+        """Return the number of texts, their distinct words, and how often each word occurs."""
+        lookup = splitter.token_codes(texts)
+        words = lookup.distinct.view(pa.binary()).cast(pa.large_binary())
+        return len(texts), words, np.bincount(lookup.codes, minlength=len(words))
 
-    counted = stream.map(count)
-    for group in in_batches(counted, LOOKUPS, weight=lambda one: one[1].nbytes, most=TOGETHER):
+    batches = stream.map(count)
+    for group in in_batches(batches, LOOKUPS, weight=lambda one: one[1].nbytes, most=TOGETHER):
         words = fold_entries(pa.concat_arrays([words for _, words, _ in group]), folds)
-        of_words = np.concatenate([count_of for _, _, count_of in group])
+        occurrences = np.concatenate([numbers for _, _, numbers in group])
         positions = pc.index_in(words, value_set=union.tokens)
-        np.add.at(counts, integers(positions.drop_null()), of_words[booleans(positions.is_valid())])
+        is_entry = booleans(positions.is_valid())
+        np.add.at(counts, integers(positions.drop_null()), occurrences[is_entry])
         documents += sum(texts for texts, _, _ in group)
-        tokens += int(of_words.sum())
-    in_a, in_b, met = union.a.is_member, union.b.is_member, counts > 0
+        tokens += int(occurrences.sum())
+    in_a, in_b, occurs = union.a.is_member, union.b.is_member, counts > 0
     tables = []
-    for side in (in_a & ~in_b, in_b & ~in_a):
-        places = np.flatnonzero(side & met)
+    for is_known in (in_a & ~in_b, in_b & ~in_a):
+        places = np.flatnonzero(is_known & occurs)
         table = pa.table({"word": take(union.tokens, places), "count": counts[places]})
         tables.append(by_count(table))
     return Use(
@@ -164,7 +167,7 @@ def count_use(
         both=int(counts[in_a & in_b].sum()),
         only_a=int(counts[in_a & ~in_b].sum()),
         only_b=int(counts[in_b & ~in_a].sum()),
-        words_both=int(np.count_nonzero(in_a & in_b & met)),
+        words_both=int(np.count_nonzero(in_a & in_b & occurs)),
         words_a=tables[0],
         words_b=tables[1],
         notes=tuple(notes),
@@ -244,71 +247,86 @@ def count_cuts(
     ``folds``: ``case`` and ``nfkc`` are applied before words of A are compared with words of B.
     ``sources``: the names of the files that contain the texts.
     """
-    documents, sides = 0, (_Side(a, folds), _Side(b, folds))
+    documents, side_a, side_b = 0, _Side(a, folds), _Side(b, folds)
     for texts in stream:
         documents += len(texts)
-        for side, other in (sides, sides[::-1]):
-            side.count(texts, other)
-    cuts = sides[0].report(PIECES), sides[1].report(PIECES[::-1])
+        side_a.count(texts, side_b)
+        side_b.count(texts, side_a)
     notes = [f"{name}: {note}" for name, words in (("A", a), ("B", b)) for note in words.notes]
-    return Cuts(sources, documents, *cuts, tuple(notes))
+    cut_a, cut_b = side_a.report(PIECES), side_b.report(PIECES[::-1])
+    return Cuts(sources, documents, cut_a, cut_b, tuple(notes))
 
 
 class _Side:
+    """Counts of one model while the corpus is read.
+
+    The texts of its entries are without markers, and distinct: t texts.
+
+    - ``texts``: large_binary, length t.
+    - ``cut_by_other``: int64, shape (t,), how often the other model cuts a word with this text.
+    - ``pieces_of_other``: By the position in ``texts``: the pieces that the other model makes.
+    """
+
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:
         self.words, self._folds = words, folds
         self._entries = words.vocabulary.stored.to_arrow()
         texts = plain_texts(self._entries, words.vocabulary.marker)
         encoded = fold_entries(texts, folds).dictionary_encode()
-        # the distinct texts of the entries, without markers: large_binary, length t
         self._text_of, self.texts = integers(encoded.indices), encoded.dictionary
-        self._whole = np.zeros(len(self._entries), np.int64)
-        self.cut = np.zeros(len(self.texts), np.int64)  # how often the other side cuts each text
-        self.parts: dict[int, list[bytes]] = {}  # by text: the pieces of the other side
+        self._whole = np.zeros(len(self._entries), np.int64)  # how often each entry is a word
+        self.cut_by_other = np.zeros(len(self.texts), np.int64)
+        self.pieces_of_other: dict[int, list[bytes]] = {}
         self._totals = np.zeros(5, np.int64)  # as in `Cut`: tokens, pieces, blanks, split, unknown
 
     def count(self, texts: pa.StringArray, other: _Side) -> None:
-        """Count the words of texts.
-
-        Also record in ``other`` how often this side cuts each entry of ``other`` into pieces.
-        """
+        """Count the words of texts, and record in ``other`` which of its texts this model cuts."""
         with_blanks = self.words.look_up(texts)
         lookup = without_blanks(with_blanks)
         known = lookup.known
         pieces = np.ones(len(known), np.int64) if lookup.pieces is None else lookup.pieces
         counts = np.bincount(lookup.codes, minlength=len(pieces))
-        made, split = pieces[with_blanks.codes].sum(), counts[pieces > 1].sum()
-        totals = [counts.sum(), made, made - counts @ pieces, split, counts[~known].sum()]
+        all_pieces, split = pieces[with_blanks.codes].sum(), counts[pieces > 1].sum()
+        blanks = all_pieces - counts @ pieces
+        totals = [counts.sum(), all_pieces, blanks, split, counts[~known].sum()]
         self._totals += np.array(totals, np.int64)
         whole = known & (pieces == 1) & (lookup.positions >= 0)
         np.add.at(self._whole, lookup.positions[whole], counts[whole])
         if lookup.spelled is None:
             return
-        places = np.flatnonzero(known & (pieces > 1) & (counts > 0))
-        distinct = as_bytes(lookup.distinct.take(pa.array(places)))
-        words = ByteStrings.of(distinct).to_arrow()
+        cut = np.flatnonzero(known & (pieces > 1) & (counts > 0))
+        words = ByteStrings.of(as_bytes(lookup.distinct.take(pa.array(cut)))).to_arrow()
         words = pc.replace_substring_regex(words, pattern="^ ", replacement="")
-        words = fold_entries(words, self._folds)
-        matches = pc.index_in(words, value_set=other.texts)
-        codes, texts_of = places[booleans(matches.is_valid())], integers(matches.drop_null())
-        np.add.at(other.cut, texts_of, counts[codes])
-        for text, code in zip(texts_of.tolist(), codes.tolist(), strict=True):
-            if text not in other.parts:
-                other.parts[text] = [piece for piece, _ in lookup.spelled.of_word(code)]
+        matches = pc.index_in(fold_entries(words, self._folds), value_set=other.texts)
+        codes, places = cut[booleans(matches.is_valid())], integers(matches.drop_null())
+        np.add.at(other.cut_by_other, places, counts[codes])
+        for place, code in zip(places.tolist(), codes.tolist(), strict=True):
+            if place not in other.pieces_of_other:
+                spelled = lookup.spelled.of_word(code)
+                other.pieces_of_other[place] = [piece for piece, _ in spelled]
 
     def report(self, names: Sequence[str]) -> Cut:
+        """Return the counts. ``names``: the columns for the pieces of this and the other model."""
         whole = np.zeros(len(self.texts), np.int64)
         np.add.at(whole, self._text_of, self._whole)
-        common = np.minimum(whole, self.cut)
-        entry = np.zeros(len(self.texts), np.int64)  # of each text, the most frequent entry
+        counts = np.minimum(whole, self.cut_by_other)
+        # Several entries may have the same text: show the most frequent one.
+        entry = np.zeros(len(self.texts), np.int64)
         order = np.argsort(self._whole, kind="stable")
         entry[self._text_of[order]] = order
-        rows = np.flatnonzero(common)
-        own = [[piece] for piece in take(self._entries, entry[rows]).to_pylist()]
-        cuts = [self.parts[row] for row in rows.tolist()]
-        columns = {"word": take(self.texts, rows), "count": common[rows]}
-        for name, pieces in zip(names, (own, cuts), strict=True):
+        places = np.flatnonzero(counts)
+        own = [[piece] for piece in take(self._entries, entry[places]).to_pylist()]
+        others = [self.pieces_of_other[place] for place in places.tolist()]
+        columns = {"word": take(self.texts, places), "count": counts[places]}
+        for name, pieces in zip(names, (own, others), strict=True):
             columns[name] = pa.array(pieces, pa.list_(pa.large_binary()))
-        kept = by_count(pa.table(columns).select(["word", "count", *PIECES]))
-        words, (tokens, made, blanks, split, unknown) = self.words, self._totals.tolist()
-        return Cut(words.describe(), words.fingerprint, tokens, made, blanks, split, unknown, kept)
+        tokens, all_pieces, blanks, split, unknown = self._totals.tolist()
+        return Cut(
+            rule=self.words.describe(),
+            fingerprint=self.words.fingerprint,
+            tokens=tokens,
+            pieces=all_pieces,
+            blanks=blanks,
+            split=split,
+            unknown=unknown,
+            kept=by_count(pa.table(columns).select(["word", "count", *PIECES])),
+        )

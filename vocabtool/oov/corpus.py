@@ -59,13 +59,13 @@ def oov(
     token_limit, unclear = token_limit_of(words, limit)
     read, log = replace(read or ReadOptions(), **more), log or ReadLog()
     whole = extent(sources, read=read).bytes if progress is not None else None
-    kept: list[pa.StringArray] = []
+    first_texts: list[pa.StringArray] = []  # from which words are suggested
 
     def texts() -> Iterator[pa.StringArray]:
         size, count, speed = 0, 0, Speed()
         for batch in batches(sources, read, log=log, size=COUNT_BYTES):
             if suggest is not None and size <= suggestions.MAX_TEXT:
-                kept.append(batch.texts)
+                first_texts.append(batch.texts)
                 size += batch.texts.nbytes
             yield batch.texts
             count += len(batch)
@@ -76,14 +76,17 @@ def oov(
     files = names_of(sources) or []
     counter = OovCounter(words, budget=budget, limit=token_limit)
     counter.count(texts())
-    label = model if isinstance(model, str | Path) else (words.source or [words.vocabulary.name])[0]
-    report = counter.report(model=str(label), sources=tuple(files))
+    if isinstance(model, str | Path):
+        name = str(model)
+    else:
+        name = words.vocabulary.name if words.source is None else str(words.source[0])
+    report = counter.report(model=name, sources=tuple(files))
     if not report.documents:
         raise no_documents(files or ["the texts"], log.skipped.first)
     notes = (*report.notes, *left_out(files, read), *log.notes, *unclear)
     if suggest is None:
         return replace(report, notes=notes)
-    suggested = suggestions.suggest(words, kept, suggest)
+    suggested = suggestions.suggest(words, first_texts, suggest)
     return replace(report, notes=(*notes, *suggested.notes), suggested=suggested)
 
 

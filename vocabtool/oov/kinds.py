@@ -56,21 +56,23 @@ def unknown_table(
     table = words.filter(pc.invert(words["known"]))
     table = table.take(pc.sort_indices(table, [("count", "descending"), ("word", "ascending")]))
     names = table["word"].to_pylist()
-    shown = [examples.get(name, b"") for name in names]
-    kinds: list[Kind | None] = [None] * len(names)
-    like: list[bytes | None] = [None] * len(names)
-    some = names[:COMMONEST]
-    written = [*map(spelling, some, shown)]
+    examples_of_names = [examples.get(name, b"") for name in names]
+    # How often words occur, to find misspellings. Rare known words cannot be what is meant.
     known = words.filter(pc.and_(words["known"], pc.greater_equal(words["count"], OFTENER)))
     counts = Counter[str]()
     for rows in (known, table.slice(0, COMMONEST)):
         for name, count in zip(rows["word"].to_pylist(), rows["count"].to_pylist(), strict=True):
             counts[fold(name)] += count
-    for at, (kind, entry) in enumerate(classify(some, written, vocabulary.stored, counts)):
-        kinds[at] = "random" if random and is_random(written[at]) else kind
-        like[at] = vocabulary.stored[entry] if entry >= 0 else None
-    parts = pa.array([()] * len(names), pa.list_(pa.large_binary()))
-    table = _with_columns(table, kinds, like, parts, shown)
+    commonest = names[:COMMONEST]
+    spellings = [*map(spelling, commonest, examples_of_names)]
+    kinds: list[Kind | None] = [None] * len(names)
+    like: list[bytes | None] = [None] * len(names)
+    classified = classify(commonest, spellings, vocabulary.stored, counts)
+    for row, (kind, entry) in enumerate(classified):
+        kinds[row] = "random" if random and is_random(spellings[row]) else kind
+        like[row] = vocabulary.stored[entry] if entry >= 0 else None
+    no_pieces = pa.array([()] * len(names), pa.list_(pa.large_binary()))
+    table = _with_columns(table, kinds, like, no_pieces, examples_of_names)
     return table, _kind_counts(table, "tokens")
 
 
@@ -81,44 +83,57 @@ def split_table(
     vocabulary: Vocabulary,
     spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> SplitWords:
-    """Return the split words and the unknown words, without the totals of all texts."""
+    """Return the split words and the unknown words, without the totals of all texts.
+
+    - ``words``: The distinct words of the texts.
+    - ``unknown``: The result of :func:`unknown_table`.
+    - ``spell``: Returns the pieces of a word; ``None`` if they are not known.
+    """
+    # Sort the words by group, and each group by cost.
     table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
     group = np.where(pieces > 1, SPLIT, UNKNOWN)
-    for at in np.flatnonzero(pieces > 1).tolist():
-        meaningless = is_symbol(decode(names[at]))
-        if not meaningless and pieces[at] >= MIN_RANDOM:
-            meaningless = is_random(spelling(names[at], examples.get(names[at], b"")))
-        if meaningless:
-            group[at] = RANDOM
+    for row in np.flatnonzero(pieces > 1).tolist():
+        name = names[row]
+        is_meaningless = is_symbol(decode(name))
+        if not is_meaningless and pieces[row] >= MIN_RANDOM:
+            is_meaningless = is_random(spelling(name, examples.get(name, b"")))
+        if is_meaningless:
+            group[row] = RANDOM
     table = table.append_column("group", pa.array(group))
     table = table.append_column("cost", pa.array(table["count"].to_numpy() * (pieces - 1)))
     order = [("group", "ascending"), ("cost", "descending"), ("word", "ascending")]
     table = table.take(pc.sort_indices(table, order))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_pylist()
-    shown = [examples.get(name, b"") for name in names]
     listed, random = (int(np.count_nonzero(group == number)) for number in (SPLIT, RANDOM))
-    kinds: list[Kind | None] = [None] * listed
-    for name in names[listed : listed + random]:
-        kinds.append("symbol" if is_symbol(decode(name)) else "random")
+    random_end = listed + random
+
+    # The kinds. The unknown words have theirs already; rare split words get none.
+    examples_of_names = [examples.get(name, b"") for name in names]
     entries = vocabulary.stored
     marker = vocabulary.marker or guess_marker(entries)
     if marker in STARTS:
         entries = plain_strings(entries, marker)
-    some = [name.strip(b" ") for name in names[: min(listed, COMMONEST)]]
-    classified = classify(some, map(spelling, some, shown), entries)
-    kinds[: len(some)] = [kind for kind, _ in classified]
-    known = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
-    kinds += [known[name] for name in names[listed + random :]]
-    parts: list[tuple[bytes, ...]] = [()] * len(names)
-    for start, end in pairwise((0, listed, listed + random, len(names))):
-        for at in range(start, min(end, start + COMMONEST)):
-            spelled = spell(names[at]) if spell is not None else ()
-            if len(spelled) == pieces[at]:
-                parts[at] = spelled
+    costly = [name.strip(b" ") for name in names[: min(listed, COMMONEST)]]
+    classified = classify(costly, map(spelling, costly, examples_of_names), entries)
+    kinds: list[Kind | None] = [kind for kind, _ in classified]
+    kinds += [None] * (listed - len(costly))
+    for name in names[listed:random_end]:
+        kinds.append("symbol" if is_symbol(decode(name)) else "random")
+    kind_of = dict(zip(unknown["word"].to_pylist(), unknown["kind"].to_pylist(), strict=True))
+    kinds += [kind_of[name] for name in names[random_end:]]
+
+    # The pieces of the first words of each group, unless they depend on neighbouring words.
+    pieces_of_names: list[tuple[bytes, ...]] = [()] * len(names)
+    for start, end in pairwise((0, listed, random_end, len(names))):
+        for row in range(start, min(end, start + COMMONEST)):
+            spelled = spell(names[row]) if spell is not None else ()
+            if len(spelled) == pieces[row]:
+                pieces_of_names[row] = spelled
     like = [None] * len(names)
-    table = _with_columns(table, kinds, like, pa.array(parts, unknown["parts"].type), shown)
-    kind_counts = _kind_counts(table.slice(0, listed + random), "pieces")
+    piece_lists = pa.array(pieces_of_names, unknown["parts"].type)
+    table = _with_columns(table, kinds, like, piece_lists, examples_of_names)
+    kind_counts = _kind_counts(table.slice(0, random_end), "pieces")
     return SplitWords(table=table, listed=listed, random=random, kinds=kind_counts)
 
 
@@ -147,25 +162,24 @@ def _kind_counts(table: pa.Table, order: str) -> tuple[KindCount, ...]:
     totals: dict[Kind, KindCount] = {}  # Arrow's group_by takes 0.3 seconds to load
     columns = (rows[name].to_pylist() for name in ("kind", "count", "pieces"))
     for kind, count, pieces in zip(*columns, strict=True):
-        _, *so_far = totals.get(kind, (kind, 0, 0, 0))
-        added = zip(so_far, (1, count, count * pieces), strict=True)
-        totals[kind] = KindCount(kind, *map(sum, added))
+        _, words, tokens, all_pieces = totals.get(kind, KindCount(kind, 0, 0, 0))
+        totals[kind] = KindCount(kind, words + 1, tokens + count, all_pieces + count * pieces)
     return tuple(sorted(totals.values(), key=lambda kind: (-getattr(kind, order), kind.kind)))
 
 
 def coverage(words: pa.Table, tokens: int) -> tuple[CurvePoint, ...]:
     """Return the coverage of the 1, 2, 5, 10, ... most frequent words, and of all listed words."""
-    if not tokens:
+    if not tokens or not len(words):
         return ()
     order = pc.sort_indices(words, [("count", "descending"), ("word", "ascending")]).to_numpy()
     counts = words["count"].to_numpy()[order]
     covered = np.cumsum(counts)
     known = np.cumsum(np.where(words["known"].to_numpy()[order], counts, 0))
-    steps = (step * 10**power for power in range(len(str(len(counts)))) for step in (1, 2, 5))
+    powers = [10**digits for digits in range(len(str(len(counts))))]
+    sizes = [step * power for power in powers for step in (1, 2, 5) if step * power < len(counts)]
     return tuple(
-        CurvePoint(number, int(covered[number - 1]) / tokens, int(known[number - 1]) / tokens)
-        for number in (*(step for step in steps if step < len(counts)), len(counts))
-        if number
+        CurvePoint(size, int(covered[size - 1]) / tokens, int(known[size - 1]) / tokens)
+        for size in (*sizes, len(counts))
     )
 
 
@@ -175,15 +189,16 @@ def coverage(words: pa.Table, tokens: int) -> tuple[CurvePoint, ...]:
 def spelling(word: bytes, example: bytes) -> str:
     """Return a word capitalised as in an example, or unchanged if the example lacks the word."""
     text, line = decode(word).strip(), decode(example)
-    small, lowered = text.lower(), line.lower()
-    if not text or len(lowered) != len(line) or len(small) != len(text):
-        return text
-    at = lowered.find(small)
+    lower_text, lower_line = text.lower(), line.lower()
+    if not text or len(lower_line) != len(line) or len(lower_text) != len(text):
+        return text  # lower-casing changed positions
+    at = lower_line.find(lower_text)
     while at >= 0:
-        end = at + len(small)
-        if not any(map(str.isalnum, lowered[at - 1 : at] + lowered[end : end + 1])):
+        end = at + len(lower_text)
+        neighbours = lower_line[at - 1 : at] + lower_line[end : end + 1]
+        if not any(map(str.isalnum, neighbours)):
             return line[at:end]
-        at = lowered.find(small, at + 1)
+        at = lower_line.find(lower_text, at + 1)
     return text
 
 
@@ -268,11 +283,12 @@ def _find_similar(
 
     Without ``counts``, the second mapping is empty.
     """
-    around: dict[str, list[str]] = {}
+    # Words that are one edit apart have a variant in common.
+    by_variant: dict[str, list[str]] = {}
     for word in words if counts is not None else ():
         if SINGULAR <= len(word) <= LONGEST:
             for variant in set(_variants(word)):
-                around.setdefault(variant, []).append(word)
+                by_variant.setdefault(variant, []).append(word)
     forms: dict[str, int] = {}
     near: dict[str, int] = {}
     for position, entry in enumerate(entries):
@@ -281,7 +297,7 @@ def _find_similar(
             forms.setdefault(folded, position)
         if counts is not None and SINGULAR - 1 <= len(folded) <= LONGEST + 1:
             for variant in _variants(folded):
-                for word in around.get(variant, ()):
+                for word in by_variant.get(variant, ()):
                     if word not in near and resembles(word, folded, counts):
                         near[word] = position
     return forms, near
@@ -305,6 +321,7 @@ def resembles(word: str, entry: str, counts: Mapping[str, int]) -> bool:
 
 
 def _variants(word: str) -> list[str]:
+    """Return a word, and the word without each of its characters."""
     return [word, *(word[:at] + word[at + 1 :] for at in range(len(word)))]
 
 
@@ -313,7 +330,8 @@ def one_edit(one: str, other: str) -> bool:
     start = len(commonprefix((one, other)))  # noqa: RUF071 - of characters
     one, other = one[start:], other[start:]
     swapped = one[1:2] + one[:1] + one[2:]
-    return one != other and (one[1:] in (other, other[1:]) or other[1:] == one or other == swapped)
+    same_after_one = one[1:] in (other, other[1:])  # deletion, substitution
+    return one != other and (same_after_one or other[1:] == one or other == swapped)
 
 
 def main_script(text: str) -> str | None:

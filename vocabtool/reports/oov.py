@@ -90,6 +90,7 @@ def save_report(
 
 
 def oov_report(report: OovReport) -> Report:
+    """Return the counts of unknown words as a report for people and programs."""
     columns = [Column(name, FORMATS[name]) for name in report.columns]
     return Report(
         title=f"What {short_names(report.header.model)[0] or 'the model'} does not know",
@@ -199,8 +200,11 @@ def _word_data(words: Iterable[CountedWord], names: Sequence[str]) -> list[dict[
 
 def _split_rates(report: OovReport) -> Iterator[tuple[str, float]]:
     """Yield four shares of tokens: with 2 pieces, with 3, with 4 or more, and with 3 or more."""
-    two, three, four = (report.split_rate(pieces) for pieces in (2, 3, 4))
-    yield from (("2", two - three), ("3", three - four), ("4+", four), ("3+", three))
+    two_or_more, three_or_more, four_or_more = map(report.split_rate, (2, 3, 4))
+    yield "2", two_or_more - three_or_more
+    yield "3", three_or_more - four_or_more
+    yield "4+", four_or_more
+    yield "3+", three_or_more
 
 
 # For people.
@@ -290,6 +294,7 @@ def _words(name: str, words: Iterable[CountedWord]) -> Table:
 
 
 def _around(example: bytes, word: bytes, width: int) -> str:
+    """Return about ``width`` bytes of an example, around the word."""
     line = example.strip()
     middle = max(find_word(line, word), 0) + len(word) // 2
     return printable(clip(line, 0, len(line), middle, width))
@@ -326,19 +331,19 @@ def _split_details(report: OovReport, split: SplitWords) -> Iterator[Section]:
     figures += [(name, percent(share)) for name, share in shares]
     yield Section("Words in pieces", facts(figures))
     if split.random:
-        some = split.words(split.listed, min(split.random, RANDOM_WORDS))
-        yield Section("Random strings and symbols", _split_words("random string or symbol", some))
+        words = split.words(split.listed, min(split.random, RANDOM_WORDS))
+        yield Section("Random strings and symbols", _split_words("random string or symbol", words))
     columns = (
         *(Column("language or script"), *counts("documents", "tokens"), PER_TOKEN),
         Column("in 3 or more pieces", "percent"),
     )
     languages = []
     for language in split.languages[:SHOWN_WORDS]:
-        if language.documents < SURE * report.documents:
-            continue
-        tokens = max(language.tokens, 1)
-        rates_of_language = (language.pieces / tokens, language.tokens_split3 / tokens)
-        languages.append((language.name, language.documents, language.tokens, *rates_of_language))
+        if language.documents >= SURE * report.documents:
+            tokens = max(language.tokens, 1)
+            figures_of_language = (language.name, language.documents, language.tokens)
+            rates = (language.pieces / tokens, language.tokens_split3 / tokens)
+            languages.append((*figures_of_language, *rates))
     yield Section("What texts cost", Table(columns, languages, "pieces per token"))
 
 
@@ -387,6 +392,7 @@ def _suggestions(suggested: Suggestions) -> Section:
 
 
 def _never_used(report: OovReport) -> Iterator[str]:
+    """Yield a line on the entries that occurred in no text; nothing for a subword model."""
     if report.used is not None:
         size = report.header.vocabulary_size
         never = size - report.used

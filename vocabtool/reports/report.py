@@ -134,6 +134,7 @@ def facts(pairs: Iterable[tuple[str, str]], width: int | None = None) -> Table:
 
 
 def counts(*names: str) -> tuple[Column, ...]:
+    """Return columns of counts with these names."""
     return tuple(Column(name, "count") for name in names)
 
 
@@ -510,8 +511,8 @@ def _paragraph(lines: Iterable[str]) -> str:
     return f"<p>{text}</p>" if text else ""
 
 
-def _inert(shown: str) -> str:
-    return escape(safe(shown))
+def _inert(text: str) -> str:
+    return escape(safe(text))
 
 
 def _table_element(table: Table) -> str:
@@ -541,6 +542,7 @@ def _table_element(table: Table) -> str:
 
 
 def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
+    """Return a cell as HTML. The title of a number names its row, by the ``first`` cell."""
     match cell:
         case None:
             return ""
@@ -552,5 +554,5 @@ def _cell_element(cell: Cell, column: Column, first: Cell) -> str:
             return "".join(_cell_element(item, column, first) for item in cell)
     row = first if isinstance(first, str) else ""
     name = _inert(" ".join(filter(None, (row, column.name))))
-    value = int(cell) if isinstance(cell, int) else cell
+    value = int(cell) if isinstance(cell, int) else cell  # not True or False
     return f'<data value="{value!r}" title="{name}">{escape(number(cell, column.kind))}</data>'
