@@ -127,6 +127,7 @@ RERANK_DEPTH: Final = 50  # hits that are put into another order
 Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"]
 Phrases = Literal["required", "preferred"]
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
+ONE_LEG: Final[tuple[Fusion, ...]] = ("dense", "keyword")  # rank by vectors or keywords alone
 
 # Serving.
 Access = Literal["read", "write"]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool import Index
-from vocabtool.choices import Language
+from vocabtool.choices import FUSIONS, ONE_LEG, Language
 from vocabtool.documents.batch import Document, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.generation import FolderSnapshot
@@ -33,6 +33,7 @@ from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
 
 K1: Final = 1.2
 B: Final = 0.75
+FUSED: Final = [fusion for fusion in FUSIONS if fusion not in ONE_LEG]
 
 
 class PlainBM25:

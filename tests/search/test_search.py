@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders.small_corpus import Doc, bm25, idf, index_of
+from tests.builders.small_corpus import FUSED, Doc, bm25, idf, index_of
 from vocabtool import Hit, Hits, Index, Settings
 
 ORDINARY = ["love", "to", "use", "search", "engines", "cats", "dogs", "for", "the"]
-FUSED = ["coverage", "convex", "rrf", "unknown-only"]
 Vector = NDArray[np.float32]
 EAST = np.array([1, 0], np.float32)
 NOWHERE = np.zeros(2, np.float32)

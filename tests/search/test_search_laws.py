@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
+from tests.builders.small_corpus import FUSED, Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
 from vocabtool.choices import Fusion
 from vocabtool.keywords.cutter import Term, idf
@@ -19,7 +19,6 @@ from vocabtool.search.fusion import best_places, shared_ranks
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
 
-FUSED: tuple[Fusion, ...] = ("coverage", "convex", "rrf", "unknown-only")
 CODES = ("ABC-12", "x1y2z3", "SKU-48007-H")
 WORDS = ("cat", "dog", "love", "xapian", "zebra", "7", *CODES)
 KNOWN = Whole(["cat", "dog", "love"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from vocabtool.choices import CALIBRATION_SAMPLE, SELF_CHECK_SAMPLE, options_of
+from vocabtool.choices import CALIBRATION_SAMPLE, ONE_LEG, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
 from vocabtool.cli.index import INDEX_MODEL, open_index
 from vocabtool.cli.options import DIR, HTML, OUTPUT, format_option, gather, options_for
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vocabtool.index.index import Index
     from vocabtool.search.hits import Hits
 
-PURE: Final = ("dense", "keyword")  # fusions that use one leg only
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 
@@ -89,7 +88,7 @@ def search_command(
             vector is None
             and query is not None
             and not index.can_encode
-            and settings["fusion"] not in PURE
+            and settings["fusion"] not in ONE_LEG
         ):
             tell(
                 f"{index.name}: created without a model; queries are searched by their words only. "

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
+from vocabtool.choices import ONE_LEG
 from vocabtool.documents.batch import Kind
 from vocabtool.keywords.cutter import QUOTED, Clause, Cutter, KeywordQuery, QueryWord, Term, idf
 from vocabtool.keywords.tokens import is_identifier, is_name
@@ -336,7 +337,7 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         should += tuple(phrase for phrase in map(Clause, quoted.values()) if phrase not in required)
     codes: dict[tuple[Term, ...], None] = {}
     unstemmed: dict[tuple[Term, ...], None] = {}
-    if settings.guarantee and settings.fusion not in ("dense", "keyword"):  # rank by one leg only
+    if settings.guarantee and settings.fusion not in ONE_LEG:
         named = [word for word in words if word.identifier]
         codes = dict.fromkeys(word.in_a_row for word in named)
         if any(word.word.unstemmed for word in named):

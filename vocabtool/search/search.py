@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vocabtool.choices import ONE_LEG
 from vocabtool.documents.batch import names_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import (
@@ -122,8 +123,6 @@ MAX_SPELLINGS: Final = 5
 MIN_EDITED: Final = 3  # letters of a word for which similar spellings are searched
 MAX_EDITED: Final = 40  # letters of a word that are edited; longer ones are cut
 DOCUMENTS_READ: Final = 5  # to find the written forms of a stem
-
-MIXED: Final = ("coverage", "convex", "rrf")  # fusions in which both legs always count
 
 NO_DOCUMENTS: Final = "the index has no documents"
 NO_WORDS: Final = "the query has no word to search for"
@@ -294,7 +293,7 @@ class Retrieval:
         else:
             a = settings.weight(subword, a)
             near, by_words, weight = fuse(candidates, settings.fusion, a, query.m)
-            is_mixed = query.words and settings.fusion in MIXED
+            is_mixed = query.words and settings.fusion not in (*ONE_LEG, "unknown-only")
             if chance is not None and is_mixed and not has_keywords:
                 nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
                 if nearest <= chance:
