@@ -118,6 +118,7 @@ OnExisting = Literal["error", "skip", "update"]
 EXACT_BELOW: Final = 20_000  # rows up to which an exhaustive search is fast
 RECALL: Final = 0.95
 COMMIT_ROWS: Final = 100_000  # documents between commits; an interruption loses at most these
+MAX_REMOVED: Final = 1 / 3  # share of the documents that a change deletes; more need ``force``
 COMMIT_SECONDS: Final = 30.0  # between commits; a batch of a slow encoder takes some more
 CALIBRATION_SAMPLE: Final = 250  # documents used as queries
 SELF_CHECK_SAMPLE: Final = 200

@@ -12,8 +12,8 @@ import click
 import orjson
 
 from vocabtool.cli import options, output
-from vocabtool.cli.index import MODEL_AND_TRUST, open_index
 from vocabtool.cli.options import DIR, format_option, gather, option_of
+from vocabtool.cli.search import MODEL_AND_TRUST, open_index
 from vocabtool.documents.batch import names_of
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound

@@ -14,16 +14,17 @@ from click.core import ParameterSource
 
 from vocabtool.choices import COMMIT_ROWS, OnExisting
 from vocabtool.cli import options, output
-from vocabtool.cli.embed import ENCODER, OF_RUN
+from vocabtool.cli.embed import ENCODER
+from vocabtool.cli.search import INDEX_MODEL, open_index
 from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
 from vocabtool.documents.options import ReadOptions
-from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.errors import NotFound, VocabtoolError
 from vocabtool.index import folder as folder_files
 from vocabtool.index import folder_store
+from vocabtool.index.documents import shards_in
 from vocabtool.index.folder import IndexOptions, home, is_address, is_index
 from vocabtool.index.index import Index
-from vocabtool.index.load import LoadReport, shards_in
+from vocabtool.index.load import LoadReport
 from vocabtool.reports.index import index_report, verify_report
 from vocabtool.reports.report import safe
 from vocabtool.system.messages import Progress, plural, tell
@@ -37,18 +38,6 @@ is in the user's cache ($VOCABTOOL_CACHE), and the model is needed where the cac
 it. If the command is interrupted, run it again: it resumes."""
 
 
-# The other options of the model are stored in the index.
-MODEL_AND_TRUST: Final = (
-    click.option(
-        "--model",
-        metavar="MODEL",
-        help="Model that makes the vectors. [default: the model of the index]",
-    ),
-    options.option_of(EncoderOptions, "trust"),
-)
-INDEX_MODEL = options.gather(
-    "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_RUN)
-)
 SHAPE = options.gather("shape", *options.options_for(IndexOptions, "metric", "dtype", "language"))
 ROWS: Final = options.default_option(
     "--commit-rows",
@@ -244,14 +233,6 @@ def _refuse_an_index(files: Sequence[str]) -> None:
                 f"{name}: is an index, not a file of documents; pass the files that its "
                 "documents come from"
             )
-
-
-def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
-    """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
-    index = Index.open(folder, **options.given_options(model))
-    for note in index.notes:
-        tell(note)
-    return index
 
 
 def _replacement(

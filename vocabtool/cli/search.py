@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, ONE_LEG, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
-from vocabtool.cli.index import INDEX_MODEL, open_index
+from vocabtool.cli.embed import OF_RUN
 from vocabtool.cli.options import DIR, HTML, OUTPUT, format_option, gather, options_for
+from vocabtool.encoders.encoder import EncoderOptions
+from vocabtool.index.index import Index
+from vocabtool.reports.hits import hits_report
+from vocabtool.reports.report import FILE_WIDTH, format_of, write
+from vocabtool.search.hits import Hits
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import tell
-
-if TYPE_CHECKING:
-    from vocabtool.index.index import Index
-    from vocabtool.search.hits import Hits
+from vocabtool.system.parallel import in_batches
 
 STDIN: Final = "-"
 BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
@@ -26,6 +29,26 @@ BATCH_QUERIES: Final = 256  # queries of standard input that are encoded at once
 ENDINGS: Final = (".json", ".html")  # of a file with hits
 OF_PYTHON: Final = ("identifier", "rerank_depth")  # options that the command line lacks
 OF_COMMAND: Final = [name for name in options_of(Settings) if name not in OF_PYTHON]
+# The other options of the model are stored in the index.
+MODEL_AND_TRUST: Final = (
+    click.option(
+        "--model",
+        metavar="MODEL",
+        help="Model that makes the vectors. [default: the model of the index]",
+    ),
+    options.option_of(EncoderOptions, "trust"),
+)
+INDEX_MODEL = options.gather(
+    "model", *MODEL_AND_TRUST, *options.options_for(EncoderOptions, *OF_RUN)
+)
+
+
+def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
+    """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
+    index = Index.open(folder, **options.given_options(model))
+    for note in index.notes:
+        tell(note)
+    return index
 
 
 @click.command("search", context_settings={"allow_extra_args": True})
@@ -63,9 +86,6 @@ def search_command(
     Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     An HTML page (-o FILE.html) sets --explain.
     """
-    from vocabtool.reports.hits import hits_report
-    from vocabtool.reports.report import FILE_WIDTH, format_of, write
-
     if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
@@ -122,16 +142,12 @@ def similar_command(
     The query is the stored vector of this document, and up to 25 of its words with the highest BM25
     weights. The model is not run.
     """
-    from vocabtool.reports.hits import hits_report
-
     with output.usage_errors():
         hits = open_index(folder, {}).similar(id_, **settings)
         output.show_report(hits_report(hits, one_of_many=True), report_format)
 
 
 def _answers_to_lines(index: Index, settings: dict[str, Any]) -> Iterator[Hits]:
-    from vocabtool.system.parallel import in_batches
-
     # UTF-8 in every locale; an invalid line does not affect the others.
     lines = (line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
     count = 0

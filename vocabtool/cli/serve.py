@@ -12,9 +12,9 @@ import click
 from click.core import ParameterSource
 
 from vocabtool.cli import options
-from vocabtool.cli.index import INDEX_MODEL
 from vocabtool.cli.options import gather, given_options
 from vocabtool.cli.output import usage_errors
+from vocabtool.cli.search import INDEX_MODEL
 from vocabtool.errors import NotFound, UnsupportedFormat
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ import numpy as np
 
 from vocabtool.documents.batch import Kind, names_of
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.database import Database, Fields, column
-from vocabtool.index.documents import ID, PLAIN, TEXT
+from vocabtool.index.database import ID, PLAIN, TEXT, Database, Fields, column
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
 from vocabtool.search.conditions import (
     Comparison,

@@ -10,6 +10,14 @@
                    0         no file, and the user passed the vector
                    -1        no file, and the model of the index made the vector
 
+The values of a field have one kind:
+
+    null      only nulls so far
+    integer   64-bit integers
+    number    integers and 64-bit floating-point numbers (IEEE 754)
+    boolean   true and false
+    string    all other values; lists and objects as JSON text
+
 The COMMIT of a writer's SQL transaction commits the whole index. Before the COMMIT, the writer
 flushes the other files. If the writer is killed, these files may have more rows than the record
 states, but never fewer.
@@ -22,6 +30,7 @@ keep transactions open, because these would delay the checkpoint, which empties 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +43,11 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote_from_bytes
 
 import numpy as np
+import pyarrow as pa
 
-from vocabtool.documents.batch import Kind
+from vocabtool.documents.batch import Kind, as_bytes
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.documents import value_of
+from vocabtool.search.conditions import LEAST, MOST
 from vocabtool.system.own_files import is_disk_full, no_space
 from vocabtool.system.ranking import Rows
 
@@ -61,10 +71,25 @@ CREATE TABLE fields (row INTEGER PRIMARY KEY, source INTEGER NOT NULL, text_hash
 CREATE INDEX fields_by_text ON fields (text_hash);
 CREATE INDEX fields_by_source ON fields (source);
 """
+PLAIN: Final[dict[Kind, str]] = {
+    "null": "nothing",
+    "integer": "whole numbers",
+    "number": "numbers",
+    "boolean": "true and false",
+    "string": "strings",
+}
+# RFC 8259, section 6; integers have at most the 19 digits of 64 bits
+BOOLEAN: Final = "true|false"
+INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
+NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
+ID: Final = "id"
+TEXT: Final = "text"
+MAX_FIELDS: Final = 256
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 NOT_WRITABLE: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
+Value = bytes | int | float | None
 Fields = Mapping[str, Kind]
 Result = TypeVar("Result")
 
@@ -80,6 +105,42 @@ def text_hash(text: bytes) -> int:
 
 def column(fields: Fields, name: str) -> str:
     return f"field_{[*fields].index(name)}"
+
+
+def union(one: Kind, other: Kind) -> Kind:
+    """Return the narrowest kind that fits values of both kinds."""
+    if other in (one, "null"):
+        return one
+    if one == "null":
+        return other
+    return "number" if {one, other} == {"integer", "number"} else "string"
+
+
+def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
+    """Convert texts to values for the database. Values of the kind ``string`` are ``bytes``."""
+    if kind == "integer":
+        whole: list[Value] = texts.cast(pa.int64()).to_pylist()
+        return whole
+    values: list[bytes | None] = texts.view(pa.binary()).to_pylist()
+    if kind in ("string", "null"):
+        return [*values]
+    return [None if text is None else value_of(text.decode(), kind) for text in values]
+
+
+def value_of(text: str, kind: Kind) -> int | float:
+    """Convert a boolean to 0 or 1, a 64-bit integer to ``int``, another number to ``float``."""
+    if kind == "boolean":
+        return int(text == "true")
+    if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
+        return int(text)
+    return float(text)
+
+
+def id_in_utf8(id_: str) -> str:
+    """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` if it is no string."""
+    if not isinstance(id_, str):
+        raise ValueError(f"an id must be a string, got {type(id_).__name__}")
+    return as_bytes(id_).decode("utf-8", "replace")
 
 
 def file_state(file: Path) -> tuple[int, int, int]:

@@ -1,23 +1,20 @@
-"""Check documents, convert them to batches, and find the kinds (types) of their fields.
+"""The documents of a load or a writer: which FILEs are read, checks, batches, kinds of fields.
 
 The first commit that contains a field determines its kind. Later, ``integer`` may become
-``number``. A value that does not fit is an error or is skipped.
-
-    null      only nulls so far
-    integer   64-bit integers
-    number    integers and 64-bit floating-point numbers (IEEE 754)
-    boolean   true and false
-    string    all other values; lists and objects as JSON text
+``number``. A value that does not fit is an error or is skipped. ``database.py`` lists the kinds.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from glob import has_magic
 from math import isnan
 from numbers import Integral
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -36,45 +33,56 @@ from vocabtool.documents.batch import (
     names_of,
     strings,
 )
+from vocabtool.documents.files import (
+    Sources,
+    can_be_read_again,
+    files_outside,
+    find,
+    left_out,
+)
+from vocabtool.documents.files import names_of as names_of_files
+from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_strings
-from vocabtool.errors import InvalidFile
+from vocabtool.documents.vectors import Given
+from vocabtool.embedding.shards import RUN
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
+from vocabtool.index.database import BOOLEAN, ID, INTEGER, MAX_FIELDS, NUMBER, TEXT, union
+from vocabtool.index.folder import Source
 from vocabtool.search.conditions import LEAST, MOST, is_exact
-
-PLAIN: Final[dict[Kind, str]] = {
-    "null": "nothing",
-    "integer": "whole numbers",
-    "number": "numbers",
-    "boolean": "true and false",
-    "string": "strings",
-}
-# RFC 8259, section 6; integers have at most the 19 digits of 64 bits
-BOOLEAN: Final = "true|false"
-INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
-NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
 
 WHOLE: Final = re.compile("-?[0-9]+")
 MIN_DIGITS: Final = 19  # of a whole number of more than 64 bits
 
-ID: Final = "id"
-TEXT: Final = "text"
 BATCH_ROWS: Final = 8192
 MAX_ID_BYTES: Final = 1 << 15  # tantivy stores an id as one term, of at most 65,530 bytes
 MAX_TEXT_BYTES: Final = 1 << 29  # a batch plus one such text stays below Arrow's 2 GB of strings
-MAX_FIELDS: Final = 256
 MAX_NAME_BYTES: Final = 256
 
-Value = bytes | int | float | None
+AS_SHIPPED: Final = ReadOptions(path_first=True)
+WAS_READ: Final = ", but {0} was made from it; restore it, or name the FILEs to read"
+
 Item: TypeAlias = Document | Mapping[str, object] | str
 Items: TypeAlias = "Iterable[Item] | pa.Table | pa.RecordBatch | pa.RecordBatchReader"
 
 
-def union(one: Kind, other: Kind) -> Kind:
-    """Return the narrowest kind that fits values of both kinds."""
-    if other in (one, "null"):
-        return one
-    if one == "null":
-        return other
-    return "number" if {one, other} == {"integer", "number"} else "string"
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """FILE arguments that are read with the same options.
+
+    - ``sources``: what is read. If the same id is in several of them, the last document counts.
+    - ``files``: for each path, two values: the name of the file in ids and messages, and the number
+      of its FILE argument.
+    - ``is_stream``: whether the documents can be read only once.
+    - ``notes``: messages about files that are not read.
+    - ``shards``: the path, if the only FILE is a folder of shards.
+    """
+
+    sources: tuple[Sources, ...]
+    read: ReadOptions
+    files: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    is_stream: bool = False
+    notes: tuple[str, ...] = ()
+    shards: Path | None = None
 
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
@@ -126,33 +134,6 @@ def _inexact_rows(texts: pa.StringArray) -> list[int]:
         for row in np.flatnonzero(is_long).tolist()
         if re.fullmatch(WHOLE, text := texts[row].as_py()) and not is_exact(text)
     ]
-
-
-def values_of(texts: pa.StringArray, kind: Kind) -> list[Value]:
-    """Convert texts to values for the database. Values of the kind ``string`` are ``bytes``."""
-    if kind == "integer":
-        whole: list[Value] = texts.cast(pa.int64()).to_pylist()
-        return whole
-    values: list[bytes | None] = texts.view(pa.binary()).to_pylist()
-    if kind in ("string", "null"):
-        return [*values]
-    return [None if text is None else value_of(text.decode(), kind) for text in values]
-
-
-def value_of(text: str, kind: Kind) -> int | float:
-    """Convert a boolean to 0 or 1, a 64-bit integer to ``int``, another number to ``float``."""
-    if kind == "boolean":
-        return int(text == "true")
-    if re.fullmatch(INTEGER, text) and LEAST <= int(text) <= MOST:
-        return int(text)
-    return float(text)
-
-
-def id_in_utf8(id_: str) -> str:
-    """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` if it is no string."""
-    if not isinstance(id_, str):
-        raise ValueError(f"an id must be a string, got {type(id_).__name__}")
-    return as_bytes(id_).decode("utf-8", "replace")
 
 
 def of_file(
@@ -402,3 +383,168 @@ def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
             what = f"{name!r} has {lengths[row]:,} bytes, but the limit is {most:,}"
             raise ValueError(f"{place(row)}: {what}")
     return batch
+
+
+def groups_of_names(
+    sources: Sources,
+    read: ReadOptions,
+    known: Sequence[Source],
+    index: Path,
+    vectors: Given | None = None,
+) -> tuple[list[FileGroup], tuple[Source, ...]]:
+    """Return a list of one group, which reads ``sources``, and all FILEs to record.
+
+    ``known``: the recorded FILEs. ``index``: the folder of the index, whose files are not read.
+    """
+    read = replace(read, path_first=vectors is None)
+    names, files = names_of_files(sources), files_outside(sources, index, read)
+    if files is None or names is None or not can_be_read_again(files):
+        stream = sources if files is None else files
+        return [FileGroup((stream,), read, is_stream=True)], (*known,)
+    named = [Source.from_name(name, index, read) for name in names]
+    recorded, numbers = _record(known, named)
+    labels: dict[str, tuple[str, int]] = {}
+    for source in named:
+        for file in files_outside([source.name], index, read) or []:
+            labels.setdefault(file, (file, numbers[source.path]))
+    shards = shards_in(sources)
+    if shards is not None:
+        return [FileGroup((sources,), read, labels, shards=shards)], recorded
+    notes = left_out(sources, read, index)
+    return [FileGroup((files,), read, labels, notes=notes)], recorded
+
+
+def groups_of_index(
+    sources: Sources | None,
+    known: Sequence[Source],
+    index: Path,
+    *,
+    sync: bool,
+    vectors: Given | None = None,
+) -> tuple[list[FileGroup], tuple[Source, ...]]:
+    """Return the groups of FILEs that an update reads, and all FILEs to record.
+
+    ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. Raises :class:`NotFound` and
+    :class:`VocabtoolError`.
+    """
+    known = [_locate(source, index) for source in known]
+    chosen = known
+    if sources is None and not known:
+        raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
+    if sources is not None:
+        read = known[-1].options if known else AS_SHIPPED
+        names, files = names_of_files(sources), files_outside(sources, index, read)
+        if names is None or not can_be_read_again(files):
+            if sync:
+                raise VocabtoolError("a stream cannot be synced: pass the names of files")
+            stream = sources if files is None else files
+            return [FileGroup((stream,), read, is_stream=True)], (*known,)
+        by_path = {source.path: source for source in known}
+        named = [Source.from_name(name, index, read) for name in names]
+        chosen = [by_path.get(source.path, source) for source in named]
+        if sync:
+            _refuse_partial_sync(chosen, known)
+    recorded, numbers = _record(known, chosen)
+    groups: list[FileGroup] = []
+    grouped: set[str] = set()  # real paths of the files that are in a group
+    for source in dict.fromkeys(chosen):
+        if not is_there(source):
+            is_known = any(source.path == other.path for other in known)
+            raise NotFound(f"{source.path}: does not exist{WAS_READ.format(index) * is_known}")
+        name = source.from_anywhere
+        by_real_path = {
+            os.path.realpath(file): file
+            for file in files_outside([name], index, source.options) or []
+        }
+        if not can_be_read_again(by_real_path.values()):
+            raise VocabtoolError(f"{name}: is now a stream; name the FILEs to read")
+        files = [file for real_path, file in by_real_path.items() if real_path not in grouped]
+        grouped.update(by_real_path)
+        # A file is named in ids as at the first load: relative to the directory of that load.
+        directory = "" if name == source.name else os.path.join(source.at, "")  # noqa: PTH118 - globs
+        labels = {file: (file.removeprefix(directory), numbers[source.path]) for file in files}
+        shards = shards_in(name)
+        if shards is not None:
+            groups.append(FileGroup((name,), source.options, labels, shards=shards))
+            continue
+        notes = left_out(name, source.options, index)
+        inputs: tuple[Sources, ...] = (files,)
+        last = groups[-1] if groups else None
+        if last is not None and last.read == source.options and last.shards is None:
+            groups.pop()
+            labels, notes = {**last.files, **labels}, (*last.notes, *notes)
+            # Read as one input, an id that is in two FILEs would be an error.
+            is_apart = source.options.on_duplicate == "error" and vectors is None
+            inputs = (*last.sources, files) if is_apart else ([*labels],)
+        groups.append(FileGroup(inputs, source.options, labels, notes=notes))
+    return groups, recorded
+
+
+def _refuse_partial_sync(chosen: Sequence[Source], known: Sequence[Source]) -> None:
+    """Refuse to sync a new FILE that is a part of a recorded folder or glob.
+
+    Its documents are recorded under that folder or glob.
+    """
+    for source in chosen:
+        for other in known:
+            if source in known or other in chosen:
+                continue
+            is_glob = has_magic(other.path) and is_there(other)
+            if Path(source.path).is_relative_to(other.path) or (
+                is_glob and source.path in find(other.path, other.options)
+            ):
+                raise VocabtoolError(
+                    f"{source.name} is a part of {other.name} and cannot be synced alone: sync "
+                    f"{other.name}, or omit FILE to sync all"
+                )
+
+
+def _record(
+    known: Sequence[Source], chosen: Iterable[Source]
+) -> tuple[tuple[Source, ...], dict[str, int]]:
+    """Return all FILEs to record, and the number of each by its path, counted from 1."""
+    by_path = {source.path: source for source in (*known, *chosen)}
+    return (*by_path.values(),), {path: number for number, path in enumerate(by_path, 1)}
+
+
+def in_scope(known: Sequence[Source], groups: Sequence[FileGroup]) -> list[int]:
+    """Return the numbers of the FILEs whose documents a sync of ``groups`` may remove.
+
+    These are the FILEs that are read, and known FILEs inside a folder that is read, unless they are
+    hidden or were not read although they exist.
+    """
+    numbers = {number for group in groups for _, number in group.files.values()}
+    files = {os.path.abspath(file) for group in groups for file in group.files}  # noqa: PTH100 - links stay
+    folders = [Path(known[number - 1].path) for number in numbers]
+    for number, source in enumerate(known, 1):
+        path = Path(source.path)
+        inside = [path.relative_to(folder) for folder in folders if path.is_relative_to(folder)]
+        is_visible = any(
+            not any(name.startswith(".") for name in relative.parts) for relative in inside
+        )
+        if is_visible and (str(path) in files or path.is_dir() or not path.exists()):
+            numbers.add(number)
+    return sorted(numbers)
+
+
+def shards_in(sources: Sources) -> Path | None:
+    """Return the path of ``sources`` if it is one folder of shards, else ``None``."""
+    names = names_of_files(sources)
+    if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
+        return Path(names[0])
+    return None
+
+
+def is_there(source: Source) -> bool:
+    """Whether the name of a source matches a file."""
+    try:
+        return any(map(os.path.exists, find(source.path, source.options)[:1]))
+    except NotFound:
+        return False
+
+
+def _locate(source: Source, index: Path) -> Source:
+    """Return the source, with a new directory if it was moved together with the index."""
+    moved = os.path.normpath(os.path.join(index.absolute(), source.beside))  # noqa: PTH118 - "..", too
+    other = replace(source, at=moved)
+    return other if not is_there(source) and is_there(other) else source

@@ -45,7 +45,6 @@ from vocabtool.choices import (
     option,
 )
 from vocabtool.documents.batch import Kind
-from vocabtool.documents.files import find
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.database import NAME, Database, file_state
@@ -92,19 +91,6 @@ class Source:
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
         return cls(name, at, os.path.relpath(at, index), options)
-
-    def is_there(self) -> bool:
-        """Whether the name matches a file."""
-        try:
-            return any(map(os.path.exists, find(self.path, self.options)[:1]))
-        except NotFound:
-            return False
-
-    def locate(self, index: Path) -> Source:
-        """Return the source, with a new directory if it was moved together with the index."""
-        moved = os.path.normpath(os.path.join(index.absolute(), self.beside))  # noqa: PTH118 - "..", too
-        other = replace(self, at=moved)
-        return other if not self.is_there() and other.is_there() else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +193,13 @@ class Load:
     began: str
     content: str = ""
     begun: int = 0
+
+    def after_other_change(self, *, synced: bool = True) -> Load:
+        """Return the record of this load, adapted to a later change of the index.
+
+        ``synced``: whether a sync is still valid; false if documents were deleted by id.
+        """
+        return replace(self, alone=False, synced=self.synced and synced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

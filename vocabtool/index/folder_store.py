@@ -50,7 +50,6 @@ from vocabtool.index.generation import (
 from vocabtool.index.measures import measure_recall
 from vocabtool.index.model import OpenedModel, VectorCopy
 from vocabtool.index.snapshot import VerifyReport
-from vocabtool.index.writer import after_other_change
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.tantivy_index import LOCKS, MANAGED, META
 from vocabtool.system.messages import Progress
@@ -294,9 +293,8 @@ def compact(path: Path, progress: Progress | None = None) -> int:
             for name, kind in manifest.fields.items():
                 if kind != "null":
                     files.database.set_kind(column(manifest.fields, name), "string", files.rows)
-            done = replace(
-                files.manifest, commit=manifest.commit + 1, load=after_other_change(manifest.load)
-            )
+            load = None if manifest.load is None else manifest.load.after_other_change()
+            done = replace(files.manifest, commit=manifest.commit + 1, load=load)
             files.commit(done, progress=progress)
             files.close()
         except BaseException:

@@ -25,8 +25,15 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.condition_sql import rows_where
-from vocabtool.index.database import Database, DatabaseWriter, column, text_hash
-from vocabtool.index.documents import MAX_FIELDS, union, values_of
+from vocabtool.index.database import (
+    MAX_FIELDS,
+    Database,
+    DatabaseWriter,
+    column,
+    text_hash,
+    union,
+    values_of,
+)
 from vocabtool.index.folder import (
     KEYWORDS,
     VECTORS,

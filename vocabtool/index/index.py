@@ -17,18 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpa
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import COMMIT_ROWS, COMMIT_SECONDS, OnExisting
-from vocabtool.documents.files import can_be_read_again, facts_of, files_outside
+from vocabtool.choices import COMMIT_ROWS, COMMIT_SECONDS, MAX_REMOVED, OnExisting
+from vocabtool.documents.batch import Document
 from vocabtool.documents.options import ReadArguments, ReadOptions
-from vocabtool.documents.reading import Document, ReadLog, Sources, documents, names_of
-from vocabtool.documents.vectors import Given, dim_of, read_vector
-from vocabtool.embedding.shards import WEIGHTS, Shards
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, FittedWeights, Vectors
+from vocabtool.encoders.encoder import Encoder, EncoderOptions, Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.index import folder_store
 from vocabtool.index import snapshot as contents
-from vocabtool.index.documents import id_in_utf8
+from vocabtool.index.database import id_in_utf8
 from vocabtool.index.folder import (
     Configuration,
     IndexOptions,
@@ -37,7 +34,6 @@ from vocabtool.index.folder import (
     is_address,
 )
 from vocabtool.index.folder_store import FolderStore
-from vocabtool.index.load import MAX_REMOVED, Loader, LoadReport, LoadRequest, shards_in
 from vocabtool.index.measures import compare_canaries
 from vocabtool.index.model import open_model, vocabulary_alone
 from vocabtool.index.snapshot import (
@@ -46,7 +42,6 @@ from vocabtool.index.snapshot import (
     IndexStats,
     VerifyReport,
 )
-from vocabtool.index.writer import Writer
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import find_similar, search
@@ -56,7 +51,11 @@ from vocabtool.system.messages import Progress, plural
 from vocabtool.system.parallel import parallel_map
 
 if TYPE_CHECKING:
+    from vocabtool.documents.files import Sources
+    from vocabtool.documents.vectors import Given
+    from vocabtool.index.load import LoadReport
     from vocabtool.index.postgres.store import PostgresStore
+    from vocabtool.index.writer import Writer
 
     Store: TypeAlias = FolderStore | PostgresStore
 
@@ -210,42 +209,24 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
-        from vocabtool.embedding.embed import sample  # a search needs no streams
+        # A search needs no loading, so it is imported here.
+        from vocabtool.index import documents, load
 
-        sources, read, vectors = request.sources, request.read, request.vectors
-        outside = home(Path(request.path))  # an address is no folder that a FILE could be in
-        shards = shards_in(sources)
+        sources, read, notify = request.sources, request.read, request.notify or (lambda note: None)
         names = {argument.name for argument in fields(Creation)} - {"sample"}
         arguments: dict[str, Any] = {name: getattr(request, name) for name in names}
-        notify = request.notify or (lambda note: None)
+        shards = documents.shards_in(sources)
         if request.model is None:
-            has_vectors = vectors is not None or read.vector_field is not None
-            if shards is None and not has_vectors:
-                raise ValueError(
-                    "--model is missing; it may be omitted only with --vectors or --vector-field, "
-                    "or if FILE is one folder that embed wrote. If you have no model, make one "
-                    "from your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
-                )
+            arguments["dim"] = load.dim_of_own_vectors(sources, read, request.vectors)
             if request.dim is not None:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
-            own = Shards.open(shards).dim if shards is not None else dim_of(vectors, sources, read)
-            arguments["dim"] = own
             notify(NO_VECTORS)
-        elif shards is not None:
-            weights = shards / WEIGHTS
-            if request.fitted is None and weights.is_file():
-                arguments["fitted"] = FittedWeights.read(weights)
-        elif names_of(sources) is not None and can_be_read_again(
-            files := files_outside(sources, outside, read) or []
-        ):
-            plain = replace(read, keep=(), on_duplicate="error")
-            first = next(iter(documents(files, plain, log=ReadLog())), None)
-            facts_of(files)  # raises if another file is missing
-            arguments["sample"] = sample(files, read)
-            for name in ("id", "_id"):
-                if read.id_field is None and first is not None and name in first.fields:
-                    use = f"the documents have a field {name!r}: use it with --id-field {name}"
-                    notify(f"the ids of documents are FILE:LINE; {use}")
+        elif shards is None:
+            # An address is no folder that a FILE could be in.
+            outside = home(Path(request.path))
+            arguments["sample"] = load.sample_for_weights(sources, read, outside, notify)
+        elif request.fitted is None:
+            arguments["fitted"] = load.weights_in_shards(shards)
         index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)
@@ -517,6 +498,8 @@ class Index:
         Raises :class:`FolderInUse` if another process or thread is writing, and :class:`NoSpace`
         if the disk is full: what was committed before stays.
         """
+        from vocabtool.index.writer import Writer  # a search writes nothing
+
         with self._store.begin() as transaction:
             model = self._snapshot.model
             writer = Writer(self.name, transaction, model, progress, commit_seconds)
@@ -558,7 +541,9 @@ class Index:
         :class:`FolderNotEmpty` if a different load is unfinished, and :class:`VocabtoolError` for
         other errors.
         """
-        request = LoadRequest(
+        return self._load(
+            progress,
+            commit_seconds,
             sources=sources,
             read=replace(read or ReadOptions(), **more),
             on_existing=on_existing,
@@ -566,9 +551,6 @@ class Index:
             threads=threads,
             vectors=vectors,
         )
-        with self.writer(progress, commit_seconds=commit_seconds) as writer:
-            self.refresh()
-            return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
 
     def update(
         self,
@@ -600,19 +582,29 @@ class Index:
         :class:`VocabtoolError` if a sync cannot know which documents are gone: because of a stream,
         an unreadable file, or skipped rows.
         """
-        request = LoadRequest(
+        return self._load(
+            progress,
+            commit_seconds,
             sources=sources,
             read=None,
             on_existing="update",
             commit_rows=commit_rows,
             threads=threads,
+            vectors=vectors,
             sync=sync,
             force=force,
-            vectors=vectors,
         )
+
+    def _load(
+        self, progress: Progress | None, commit_seconds: float, **arguments: Any
+    ) -> LoadReport:
+        """Run a load. ``arguments``: those of :class:`Loader` that this object does not know."""
+        from vocabtool.index.load import Loader  # a search loads nothing
+
         with self.writer(progress, commit_seconds=commit_seconds) as writer:
             self.refresh()
-            return Loader(self.name, self.path, self._snapshot, writer, request, progress).run()
+            loader = Loader(self.name, self.path, self._snapshot, writer, progress, **arguments)
+            return loader.run()
 
     @takes(Search)
     def search(self, request: Search) -> Hits:
@@ -638,8 +630,11 @@ class Index:
                 "search needs a text, a vector, 'where', 'sort' or 'facets'; got none of them"
             )
         if vector is not None:
-            is_file = isinstance(vector, str | Path)
-            vector = read_vector(str(vector)) if is_file else np.asarray(vector)
+            if isinstance(vector, str | Path):
+                from vocabtool.documents.vectors import read_vector  # most searches need no file
+
+                vector = read_vector(str(vector))
+            vector = np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import parquet
 
-from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.batch import Batch, Document, Kind
 from vocabtool.documents.options import weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.documents import ID, TEXT
+from vocabtool.index.database import ID, TEXT, union, values_of
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.measures import Agreement
 from vocabtool.index.model import IndexModel
+from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search import store
 from vocabtool.search.hits import TYPES
@@ -179,6 +181,37 @@ def _fetch(
         return fetch(rows)
     except DocumentsChanged:
         return _fetch(snapshot, fetch, np.sort(snapshot.in_order(snapshot.only(rows))))
+
+
+def find_unchanged(snapshot: IndexSnapshot, batch: Batch) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return, for each document, its row in ``snapshot`` (or -1), and whether it is unchanged."""
+    kinds, vectors = snapshot.manifest.fields, batch.vectors
+    ids: list[str] = batch.id_array().to_pylist()
+    stored_by_id = snapshot.fetch_stored(ids)
+    new_names = [name for name in batch.columns if name not in kinds]
+    columns: list[list[object]] = [batch.texts.to_pylist()]
+    for name in [*kinds, *new_names]:
+        values: list[object] = [None] * len(batch)
+        if name in batch.columns:
+            kind = union(kinds.get(name, "null"), batch.kinds[name])
+            values = [
+                value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+                for value in values_of(batch.columns[name], kind)
+            ]
+        columns.append(values)
+    existing, is_same = np.full(len(batch), -1), np.zeros(len(batch), np.bool_)
+    for place, (id_, *values) in enumerate(zip(ids, *columns, strict=True)):
+        if id_ in stored_by_id:
+            existing[place], stored_values = stored_by_id[id_]
+            is_same[place] = [*stored_values, *[None] * len(new_names)] == values
+    if vectors is not None:
+        rows, configuration = np.flatnonzero(existing >= 0), snapshot.manifest.configuration
+        stored = as_stored(prepare(vectors[rows], configuration.metric), configuration.dtype)
+        try:
+            is_same[rows] &= (snapshot.take(existing[rows]) == stored).all(axis=1)
+        except DocumentsChanged:  # a commit of the same load has deleted some of them
+            is_same[rows] = False
+    return existing, is_same
 
 
 def as_row(document: Document) -> dict[str, object]:

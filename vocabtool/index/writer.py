@@ -21,14 +21,8 @@ from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.embedding.shards import as_utf8
 from vocabtool.encoders.encoder import Encoder, Pace, Vectors
 from vocabtool.errors import DuplicateId, VocabtoolError
-from vocabtool.index.database import ENCODED
-from vocabtool.index.documents import (
-    PLAIN,
-    Items,
-    batches_of,
-    fit_to_kind,
-    id_in_utf8,
-)
+from vocabtool.index.database import ENCODED, PLAIN, id_in_utf8
+from vocabtool.index.documents import Items, batches_of, fit_to_kind
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.measures import compare_canaries
 from vocabtool.index.model import IndexModel
@@ -285,8 +279,10 @@ class Writer:
             raise VocabtoolError(f"{self._name}: {FAILED}")
         if not self._changed and load is None:
             return
-        kept = after_other_change(self.manifest.load, synced=not self._deletes)
-        self._finish(replace(self.manifest, load=load or kept), codes=codes)
+        last = self.manifest.load
+        if load is None and last is not None:
+            load = last.after_other_change(synced=not self._deletes)
+        self._finish(replace(self.manifest, load=load), codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of keyword search (``None``: remove it), and commit all changes."""
@@ -333,14 +329,6 @@ class Writer:
         except BaseException:
             self._failed = True
             raise
-
-
-def after_other_change(load: Load | None, *, synced: bool = True) -> Load | None:
-    """Return the record of the last load, adapted to a later change of the index.
-
-    ``synced``: whether a sync is still valid; false if documents were deleted by id.
-    """
-    return load and replace(load, alone=False, synced=load.synced and synced)
 
 
 def check_choice(on_existing: str) -> None:

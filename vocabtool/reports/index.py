@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vocabtool.errors import NotFound, OtherModel
-from vocabtool.index.documents import PLAIN
+from vocabtool.index.database import PLAIN
 from vocabtool.reports.hits import value_counts
 from vocabtool.reports.report import Cell, Column, Report, Section, Table, facts, notes_of, safe
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings

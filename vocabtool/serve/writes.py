@@ -24,7 +24,8 @@ from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
 from vocabtool.documents.row_files import BLANK, BOM, LONG
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.documents import ID, MAX_FIELDS, TEXT, Item, batches_of
+from vocabtool.index.database import ID, MAX_FIELDS, TEXT
+from vocabtool.index.documents import Item, batches_of
 from vocabtool.index.index import Index
 from vocabtool.index.snapshot import VECTOR
 from vocabtool.index.vectors import as_stored, prepare

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache, wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, get_annotations, signature
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -22,7 +22,6 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 import numpy as np
@@ -146,12 +145,16 @@ def _rules_of(
     kind: Any,
 ) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]], dict[str, object]]:
     """Return the types, choices, ranges and defaults of the options of a dataclass."""
-    scope, hints = vars(sys.modules[kind.__module__]), get_type_hints(kind)
+    scope = vars(sys.modules[kind.__module__])
     types = {field.name: _accepted_types(field.type, scope) for field in fields(kind)}
     defaults = {field.name: field.default for field in fields(kind)}
     choices, ranges = {}, {}
     for name, option in options_of(kind).items():
-        if allowed := choices_in(hints[name]):
+        # Only options have hints that can be evaluated: other fields may have types that are
+        # imported for type checkers alone.
+        owner = next(base for base in kind.__mro__ if name in get_annotations(base))
+        hint = eval(get_annotations(owner)[name], vars(sys.modules[owner.__module__]))  # noqa: S307 - our own annotation
+        if allowed := choices_in(hint):
             choices[name] = allowed
         if option.least is not None:
             ranges[name] = (option.least, inf if option.most is None else option.most)

@@ -25,8 +25,7 @@ from pyarrow import csv
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.index.database import text_hash
-from vocabtool.index.documents import MAX_FIELDS, union
+from vocabtool.index.database import MAX_FIELDS, text_hash, union
 from vocabtool.index.folder import Chance, Manifest, Source
 from vocabtool.index.generation import OUTGROWN
 from vocabtool.index.measures import (
