@@ -355,7 +355,7 @@ def test_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path(place).write_bytes(gzip.compress(text) if place.endswith(".gz") else text)
     Path("c/link").symlink_to(tmp_path / "c")
     assert names("c") == names([Path("c")]) == read
-    (note,) = left_out(["c", Path("c"), "c/b.txt"], own=Path("c/own"))
+    (note,) = left_out(["c", Path("c"), "c/b.txt"], output=Path("c/own"))
     assert note.startswith("c: 3 files ")
     assert "--include" in note
     counts = sorted(re.findall(r"\d+ (?:\.[a-z.]+|without)", note))

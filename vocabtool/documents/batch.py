@@ -111,25 +111,25 @@ class Batch:
 
     def part(self, start: int, end: int) -> Batch:
         """Return the rows from ``start`` to ``end`` (exclusive) without copying the texts."""
-        return self._with(
-            lambda column: column.slice(start, end - start), np.arange(start, min(end, len(self)))
-        )
+        rows = np.arange(start, min(end, len(self)))
+        return self._of_rows(rows, lambda column: column.slice(start, end - start))
 
     def only(self, chosen: NDArray[np.bool_]) -> Batch:
         """Return the rows for which ``chosen`` is true. ``chosen``: bool, shape (n,)."""
         mask = pa.array(chosen)
-        return self._with(lambda column: column.filter(mask), np.flatnonzero(chosen))
+        return self._of_rows(np.flatnonzero(chosen), lambda column: column.filter(mask))
 
-    def _with(
-        self, choose: Callable[[pa.StringArray], pa.StringArray], rows: NDArray[np.int64]
+    def _of_rows(
+        self, rows: NDArray[np.int64], choose: Callable[[pa.StringArray], pa.StringArray]
     ) -> Batch:
+        """Return a batch of some rows. ``choose`` returns these rows of an Arrow array."""
         return Batch(
             self.source,
             choose(self.texts),
             self.numbers[rows],
             None if self.ids is None else choose(self.ids),
             {name: choose(column) for name, column in self.columns.items()},
-            self.fields and [self.fields[row] for row in rows.tolist()],
+            None if self.fields is None else [self.fields[row] for row in rows.tolist()],
             self.kinds,
             None if self.parts is None else choose(self.parts),
             None if self.vectors is None else self.vectors[rows],
@@ -189,7 +189,7 @@ class BadRow(ValueError):
 
 
 def check_parts(content: bytes) -> None:
-    """Raise :class:`BadRow` if JSON has too many parts: each may need 25 times its bytes."""
+    """Raise :class:`BadRow` if JSON has too many values: each may need 25 times its bytes."""
     if len(content) > MAX_PARTS and sum(map(content.count, (b",", b"[", b"{"))) > MAX_PARTS:
         raise BadRow(f"JSON of more than {MAX_PARTS:,} commas and brackets")
 
@@ -208,13 +208,15 @@ class Measure(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class Request:
-    """Arguments of the readers.
+    """What the readers of all formats get.
 
-    ``source``: the name of the source that is being read. ``size``: approximate bytes of text in a
-    batch. ``rows``: maximum number of rows in a batch that :func:`gather` makes.
-    ``whole``: whether all fields of a row are read. ``left``: how many documents are still to be
-    skipped. ``unread``: whether they can be skipped without reading them. ``measure``: counts the
-    tokens of a text. ``None``: words are counted.
+    - ``source``: the name of the source that is being read.
+    - ``size``: approximate bytes of text in a batch.
+    - ``rows``: maximum number of rows in a batch that :func:`gather` makes.
+    - ``whole``: whether all fields of a row are read.
+    - ``left``: how many documents are still to be skipped.
+    - ``unread``: whether these documents can be skipped without reading them.
+    - ``measure``: counts the tokens of a text. ``None``: words are counted.
     """
 
     source: str = ""
@@ -248,6 +250,7 @@ def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
+    """Return ``Batch.columns`` of ``count`` rows that have none of the kept fields."""
     return {name: pa.nulls(count, pa.string()) for name in request.read.kept_fields}
 
 
@@ -266,6 +269,11 @@ def in_size(batch: Batch, size: int) -> Iterator[Batch]:
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and the exclusive end of spans of rows, each of at most ``size`` bytes.
+
+    ``ends``: the bytes before each row, and in all rows: shape (rows + 1,). A row with more than
+    ``size`` bytes is a span by itself. A span has at most ``MAX_ROWS`` rows.
+    """
     start, rows = 0, len(ends) - 1
     while start < rows:
         full = int(np.searchsorted(ends, int(ends[start]) + size, "right")) - 1
@@ -275,6 +283,7 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
 
 
 def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
+    """Return names of fields for a message; of many fields, only the first ones."""
     shown = ", ".join(map(repr, [*fields][:NAMES_SHOWN]))
     return f"{shown}, ..." if len(fields) > NAMES_SHOWN else shown or "none"
 
@@ -333,6 +342,8 @@ Item = str | bytes | Document | Mapping[str, object]
 
 
 class Indexable(Protocol):
+    """A sequence, or an object that can be read like one."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, place: int, /) -> Any: ...
@@ -350,7 +361,7 @@ class LazyTable(Protocol):
     def collect_batches(self) -> Iterator[Any]: ...
 
 
-Kept = bytes | int | float | None  # a bool is an int
+Value = bytes | int | float | None  # of a kept field; a bool is an int
 
 
 class Row(NamedTuple):
@@ -364,7 +375,7 @@ class Row(NamedTuple):
     number: int
     text: bytes
     id: bytes | None
-    kept: tuple[Kept, ...]
+    kept: tuple[Value, ...]
     fields: dict[str, object]
     vector: NDArray[np.float32] | None = None
 
@@ -374,6 +385,7 @@ class Row(NamedTuple):
 
 
 def is_indexable(source: object) -> TypeGuard[Indexable]:
+    """Return whether ``source`` has a length and an index, but is no text and no mapping."""
     has_index = hasattr(source, "__len__") and hasattr(source, "__getitem__")
     return has_index and not isinstance(source, Mapping | str | bytes)
 
@@ -394,18 +406,22 @@ def gather(rows: Iterable[Row], request: Request, *, are_pieces: bool = False) -
 
 
 def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False) -> Batch:
-    """Make a batch. A row is invalid if its vector does not have the most frequent length."""
-    keep, vectors = request.read.kept_fields, None
-    if request.read.vector_field is not None:
+    """Make a batch. A row is invalid if its vector does not have the most frequent length.
+
+    ``are_pieces``: whether the ids of the rows are ``Batch.parts``.
+    """
+    read, vectors = request.read, None
+    if read.vector_field is not None:
         column = pa.array([row.vector for row in rows], pa.list_(pa.float32()))
-        vectors, wrong = vectors_in(column, request.read.vector_field)
-        for place, what in wrong.items():
-            request.refuse(rows[place].number, what)
-        vectors = np.delete(vectors, [*wrong], axis=0)
-        rows = [row for place, row in enumerate(rows) if place not in wrong]
-    values = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(keep)
-    columns = dict(zip(keep, values, strict=True))
-    has_ids = request.read.id_field is not None or any(row.id is not None for row in rows)
+        vectors, invalid = vectors_in(column, read.vector_field)
+        for place, reason in invalid.items():
+            request.refuse(rows[place].number, reason)
+        vectors = np.delete(vectors, [*invalid], axis=0)
+        rows = [row for place, row in enumerate(rows) if place not in invalid]
+    names = read.kept_fields
+    values = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(names)
+    columns = dict(zip(names, values, strict=True))
+    has_ids = read.id_field is not None or any(row.id is not None for row in rows)
     ids = strings([id_of_row(row, request) for row in rows]) if has_ids else None
     return Batch(
         request.source,
@@ -432,26 +448,26 @@ def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[i
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     distinct, counts = np.unique(lengths[lengths > 0], return_counts=True)
     dim = int(distinct[counts.argmax()]) if len(distinct) else 0
-    good = (lengths == dim) & (lengths > 0)
-    numbers = (column if good.all() else column.filter(pa.array(good))).flatten()
+    is_valid = (lengths == dim) & (lengths > 0)
+    numbers = (column if is_valid.all() else column.filter(pa.array(is_valid))).flatten()
     with np.errstate(over="ignore", invalid="ignore"):  # infinity is refused below
         floats = numbers.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
-    vectors = floats.reshape(int(good.sum()), dim)
-    finite = np.isfinite(vectors).all(axis=1)
-    if not (good.all() and finite.all()):
-        rows = np.flatnonzero(good)
-        usable, vectors = vectors[finite], np.zeros((len(column), dim), np.float32)
-        vectors[rows[finite]] = usable
-        good[rows[~finite]] = False
-    wrong = {}
-    for row in np.flatnonzero(~good).tolist():
-        got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
-        wanted = f"{dim:,} numbers" if dim else "a list of numbers"
-        what = f"expected {wanted}, got {got}"
-        if lengths[row] == dim > 0:
-            what = NOT_FINITE
-        wrong[row] = f"field {name!r}: {what}"
-    return vectors, wrong
+    vectors = floats.reshape(int(is_valid.sum()), dim)
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not (is_valid.all() and is_finite.all()):
+        rows, finite = np.flatnonzero(is_valid), vectors[is_finite]
+        is_valid[rows[~is_finite]] = False
+        vectors = np.zeros((len(column), dim), np.float32)
+        vectors[rows[is_finite]] = finite
+    reasons = {}
+    for row in np.flatnonzero(~is_valid).tolist():
+        reason = NOT_FINITE
+        if lengths[row] != dim or not dim:
+            wanted = f"{dim:,} numbers" if dim else "a list of numbers"
+            got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
+            reason = f"expected {wanted}, got {got}"
+        reasons[row] = f"field {name!r}: {reason}"
+    return vectors, reasons
 
 
 def id_of_row(row: Row, request: Request) -> bytes:
@@ -481,16 +497,17 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
 
 
 def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]]:
+    """Yield the items of a Python object with their numbers, from 1, without skipped items."""
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
-        out = min(request.left, len(source))
-        if out and request.read.on_duplicate:
-            item = rows[min(out, len(source) - 1)]
+        skipped = min(request.left, len(source))
+        if skipped and request.read.on_duplicate:
+            item = rows[min(skipped, len(source) - 1)]
             if isinstance(item, Document) or has_own_id(item):
-                out = 0  # the ids of the skipped documents must be compared with later ones
-        if not request.skip_unread(out):
-            out = 0
-        for index in range(out, len(source)):
+                skipped = 0  # the ids of the skipped documents must be compared with later ones
+        if not request.skip_unread(skipped):
+            skipped = 0
+        for index in range(skipped, len(source)):
             yield index + 1, rows[index]
     elif isinstance(source, Iterable) and not isinstance(source, bytes):
         yield from enumerate(source, 1)
@@ -511,6 +528,7 @@ def as_bytes(text: str | bytes) -> bytes:
 
 
 def row_of(value: object, number: int, request: Request) -> Row:
+    """Return the row of a text or of a mapping of fields. Raises :class:`BadRow` if invalid."""
     read = request.read
     field, id_field = read.single_field or TEXT, read.id_field
     if isinstance(value, str | bytes):
@@ -536,6 +554,11 @@ def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str) -> object:
+    """Return the value of a field, or raise :class:`BadRow`.
+
+    ``option``: the option that names the field. ``purpose``: what the field is for, as in
+    ``" for the id"``. Both are for the message.
+    """
     if name not in values:
         there = f"the fields are {names_of(values)}: choose one with --{option.replace('_', '-')}"
         raise BadRow(f"no field {name!r}{purpose}; {there} ({option}=)")
@@ -543,6 +566,7 @@ def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str
 
 
 def own_id(value: Mapping[str, object], name: str) -> bytes:
+    """Return the id in the field ``name``. Raises :class:`BadRow` if there is none."""
     id_ = _value_of(value, name, "id_field", " for the id")
     if isinstance(id_, bool) or not isinstance(id_, str | bytes | Integral):
         wanted = "expected a string or an integer as id"
@@ -566,6 +590,7 @@ def joined_text(value: Mapping[str, object], fields: Sequence[str]) -> bytes:
 
 
 def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.float32] | None:
+    """Return the vector of a row: float32, shape (dim,); ``None`` without a ``vector_field``."""
     name = request.read.vector_field
     if name is None:
         return None
@@ -575,7 +600,8 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
     """Convert a list of numbers to float32, shape (dim,).
 
-    If ``axes`` is 2, ``value`` is a list of such lists, and the shape is (n, dim).
+    If ``axes`` is 2, ``value`` is a list of such lists, and the shape is (n, dim). ``name``: the
+    name of the field, for the message of :class:`BadRow`.
     """
     try:
         array = np.asarray(value)
@@ -590,14 +616,15 @@ def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
     return numbers
 
 
-def kept_of(values: Mapping[str, object], names: Sequence[str]) -> tuple[Kept, ...]:
-    kept: list[Kept] = []
+def kept_of(fields: Mapping[str, object], names: Sequence[str]) -> tuple[Value, ...]:
+    """Return ``Row.kept``: the values of the fields ``names``, ``None`` for a missing one."""
+    values: list[Value] = []
     for name in names:
-        value = values.get(name)
+        value = fields.get(name)
         if isinstance(value, np.number | np.bool_):
             value = value.item()
-        kept.append(value if isinstance(value, int | float) else as_string(value, name))
-    return tuple(kept)
+        values.append(value if isinstance(value, int | float) else as_string(value, name))
+    return tuple(values)
 
 
 def types_of(columns: Mapping[str, Iterable[Any]]) -> dict[str, pa.DataType]:
@@ -636,6 +663,7 @@ def as_string(value: object, name: str) -> bytes | None:
 
 
 def _plain(value: object) -> object:
+    """Convert a value, such as a date or an array, to a type that JSON has."""
     if isinstance(value, bytes):
         return decode(value)
     if isinstance(value, Mapping):
@@ -645,5 +673,6 @@ def _plain(value: object) -> object:
 
 
 def _kind_name(value: object) -> str:
+    """Return what a value is in the words of JSON, for a message."""
     names = {type(None): "null", dict: "an object", list: "an array", bytes: "bytes"}
     return names.get(type(value), "true or false" if isinstance(value, bool) else "a number")

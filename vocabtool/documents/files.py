@@ -90,7 +90,8 @@ ENDINGS: Final[dict[Format, str]] = {
 SUFFIXES: Final = {f".{end}": kind for kind, ends in ENDINGS.items() for end in ends.split()}
 SHARD: Final = re.compile(r"-\d+-of-\d+$")  # as in train.tfrecord-00000-of-00010
 CODECS: Final = {".gz": "gzip", ".zst": "zstd"}
-BY_LINE: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"})
+# Formats of plain text: a file with a zero byte is not one of them, and lines can be documents.
+PLAIN_TEXT: Final = frozenset({"text", "markdown", "rst", "html", "python", "code"})
 # Formats whose texts are values of rows.
 ROWS: Final = frozenset({"jsonl", "csv", "tsv", "parquet", "arrow", "tfrecord", "json"})
 LIBRARIES: Final = {"pdf": "pypdf", "docx": "docx"}  # what reads such a file, if it is installed
@@ -216,35 +217,36 @@ def reading_documents(name: str) -> Iterator[None]:
 
 
 def left_out(
-    sources: Sources, read: ReadOptions = DEFAULTS, own: Path | None = None
+    sources: Sources, read: ReadOptions = DEFAULTS, output: Path | None = None
 ) -> tuple[str, ...]:
     """Return a note for each folder in which some files are not read.
 
-    The note counts the unread files by suffix. ``own``: the output folder, which is not counted.
+    The note counts the unread files by suffix. ``output``: a folder whose files are not counted.
     """
-    own = None if own is None else own.resolve()
+    output = None if output is None else output.resolve()
     notes = []
     for folder in dict.fromkeys(names_of(sources) or []):
         if not Path(folder).is_dir():
             continue
-        whys = Counter(
-            why
-            for file, why in walk(folder, read)
-            if why is not None and not (own and Path(file).parent.resolve().is_relative_to(own))
+        reasons = Counter(
+            reason
+            for file, reason in walk(folder, read)
+            if reason is not None
+            and not (output and Path(file).parent.resolve().is_relative_to(output))
         )
-        ignored = whys.pop(IGNORED, 0)
-        if whys:
-            most = whys.most_common(ENDINGS_SHOWN)
-            shown = ", ".join(f"{count:,} {ending}" for ending, count in most)
-            others = len(whys) - len(most)
-            more = f" and {others} other suffixes" if others else ""
+        ignored = reasons.pop(IGNORED, 0)
+        if reasons:
+            shown = reasons.most_common(ENDINGS_SHOWN)
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in shown)
+            if len(reasons) > len(shown):
+                counts += f" and {len(reasons) - len(shown)} other suffixes"
             advice = "`index --include '*.ENDING'` reads files of other endings as text lines"
             field = read.field_of_rows
-            if field is not None and any(SUFFIXES.get(why, "csv") not in ROWS for why in whys):
+            if field is not None and any(SUFFIXES.get(end, "csv") not in ROWS for end in reasons):
                 advice = f"only rows of tables and JSON have the field {field!r}: to read texts "
                 advice += "such as .md, omit --field and --id-field, or name several with `text`"
-            skipped = plural(whys.total(), "file", "files")
-            notes.append(f"{folder}: {skipped} skipped: {shown}{more}; {advice}")
+            skipped = plural(reasons.total(), "file", "files")
+            notes.append(f"{folder}: {skipped} skipped: {counts}; {advice}")
         if ignored:
             notes.append(
                 f"{folder}: {plural(ignored, 'file or folder', 'files and folders')} skipped, "
@@ -255,25 +257,26 @@ def left_out(
 
 def how_read(files: Iterable[str], read: ReadOptions = DEFAULTS) -> str:
     """Return how many files of each ending are read, and how: ``2 .md files by headings``."""
-    counts = Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]]()  # by the ending and how such files are read
     for file in files:
         with reading_documents(file):
             kind, _ = kind_of(file, read)
-        how = "by rows" if kind in ROWS else HOW.get(kind, "by headings")
-        if kind not in (*ROWS, "lines"):
-            how = HOW.get(read.split or kind, how)
-        suffixes = suffixes_of(file)
-        is_packed = bool(suffixes) and suffixes[-1] in CODECS
-        ending = "".join(suffixes[-2 if is_packed else -1 :])
-        counts[STDIN if file == STDIN else ending, how] += 1
+        if kind in ROWS:
+            how = "by rows"
+        elif kind == "lines":  # ``split`` does not change it
+            how = HOW[kind]
+        else:
+            how = HOW.get(read.split or kind, HOW.get(kind, HOW["heading"]))
+        ending = STDIN if file == STDIN else "".join(suffixes_of(file))
+        counts[ending, how] += 1
     shown = []
-    for (ending, how), of_ending in counts.most_common():
+    for (ending, how), number in counts.most_common():
         if ending == STDIN:
             shown.append(f"standard input {how}")
-            continue
-        one, several = (f"{ending} {files} ".lstrip() for files in ("file", "files"))
-        kinds = plural(of_ending, one, several) + ("" if ending else "without a suffix ")
-        shown.append(f"{kinds}{how}")
+        elif ending:
+            shown.append(f"{plural(number, f'{ending} file', f'{ending} files')} {how}")
+        else:
+            shown.append(f"{plural(number, 'file', 'files')} without a suffix {how}")
     return ", ".join(shown)
 
 
@@ -282,34 +285,34 @@ def kind_of(name: str, read: ReadOptions) -> tuple[Format, str | None]:
 
     A ``.txt`` that was found in a folder is text; one that was named has a document a line.
     """
-    suffixes = suffixes_of(name)
-    last = suffixes.pop() if suffixes else ""
-    if last == EPUB:
-        raise UnsupportedFormat("EPUB is not supported: convert the book to HTML or to text")
-    if last in NOT_READ:
-        raise UnsupportedFormat(
-            f"{last} is not supported; decompress the file, or use {' or '.join(CODECS)}"
-        )
-    if last in CODECS:
-        codec, last = CODECS[last], suffixes.pop() if suffixes else ""
-    else:
-        codec = None
-    kind = read.format or SUFFIXES.get(last, "lines")
-    is_page = isinstance(name, FolderFile) and read.format is None and last in SUFFIXES
+    suffix, compression = suffixes_of(name)
+    if not compression:
+        if suffix == EPUB:
+            raise UnsupportedFormat("EPUB is not supported: convert the book to HTML or to text")
+        if suffix in NOT_READ:
+            raise UnsupportedFormat(
+                f"{suffix} is not supported; decompress the file, or use {' or '.join(CODECS)}"
+            )
+    kind = read.format or SUFFIXES.get(suffix, "lines")
+    is_page = isinstance(name, FolderFile) and read.format is None and suffix in SUFFIXES
     if kind == "lines" and (is_page or read.split is not None):
         kind = "text"
-    if kind in BY_LINE and read.split == "line":
+    if kind in PLAIN_TEXT and read.split == "line":
         kind = "lines"
-    if kind in WHOLE and (codec or name == STDIN):
+    if kind in WHOLE and (compression or name == STDIN):
         raise UnsupportedFormat(
             f"{WHOLE[kind]} cannot be read from a stream or a compressed file; save it as a plain "
             "file"
         )
-    return kind, codec
+    return kind, CODECS.get(compression)
 
 
 @contextmanager
 def open_file(name: str, codec: str | None) -> Iterator[Readable]:
+    """Open a file, or standard input, for reading. A compressed file is decompressed.
+
+    Raises :class:`NotFound`, and :class:`InvalidFile` for a pointer of Git LFS.
+    """
     if name == STDIN:
         yield cast(Readable, sys.stdin.buffer)
         return
@@ -343,6 +346,8 @@ def refuse_utf16(head: bytes) -> None:
 
 
 class _Decompressor:
+    """The decompressed bytes of a file. ``codec``: ``gzip`` or ``zstd``."""
+
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
         # Unlike Arrow, Python ignores zeros after the end, with which tapes and disks are filled.
@@ -358,8 +363,8 @@ class _Decompressor:
 
     def read(self, size: int, /) -> bytes:
         with arrow_errors(f"not {self._codec}, or damaged"):
-            piece: bytes = self._stream.read(size)
-            return piece
+            data: bytes = self._stream.read(size)
+            return data
 
 
 @contextmanager
@@ -370,10 +375,8 @@ def arrow_errors(what: str) -> Iterator[None]:
     except (pa.ArrowException, zlib.error, EOFError) as error:
         raise InvalidFile(f"{what}: {error}") from error
     except OSError as error:
-        if error.errno not in (
-            None,
-            EINVAL,
-        ):  # from older releases of Arrow: a place outside the file
+        # Arrow's own errors have no number; in older releases, EINVAL is a place outside the file.
+        if error.errno not in (None, EINVAL):
             raise
         raise InvalidFile(f"{what}: {error}") from error
 
@@ -419,19 +422,16 @@ def _flat(sources: object) -> Iterator[object]:
             is_indexable(source) or is_table(source) or isinstance(source, Iterable)
         )
 
-    if (
-        not isinstance(sources, list | tuple)
-        or not sources
-        or isinstance(sources[0], documents)
-        or not (all(isinstance(s, names) for s in sources) or any(map(is_container, sources)))
-    ):
+    if not isinstance(sources, list | tuple) or not sources or isinstance(sources[0], documents):
         yield sources
-        return
-    for source in sources:
-        if isinstance(source, documents):
-            wanted = "a list must contain either sources or documents"
-            raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
-        yield from _flat(source)
+    elif all(isinstance(s, names) for s in sources) or any(map(is_container, sources)):
+        for source in sources:
+            if isinstance(source, documents):
+                wanted = "a list must contain either sources or documents"
+                raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
+            yield from _flat(source)
+    else:
+        yield sources
 
 
 # ---- files that are read again
@@ -449,26 +449,28 @@ class Input:
 def files_outside(sources: Sources, folder: Path | None, read: ReadOptions) -> list[str] | None:
     """Return the files of ``sources`` in order, without those in the output ``folder``, if any.
 
-    ``None``: ``sources`` are Python objects.
+    ``None``: ``sources`` are Python objects. Raises :class:`VocabtoolError` for a source in
+    ``folder``, and the errors of :func:`find`.
     """
     names = names_of(sources)
     if names is None:
         return None
-    resolved, files = cache(os.path.realpath), list[str]()
-    own = None if folder is None else folder.resolve()
+    output = None if folder is None else folder.resolve()
+    files: list[str] = []
     for name in names:
-        if own and name != STDIN and Path(name).resolve().is_relative_to(own):
+        if output and name != STDIN and Path(name).resolve().is_relative_to(output):
             raise VocabtoolError(
                 f"{name}: is in the output folder {folder}: choose a source outside"
             )
         with reading_documents(name):
             files += find(name, read)
+    if output is None:
+        return files
+    resolve = cache(os.path.realpath)  # many files have the same folder
     return [
         name
         for name in files
-        if own is None
-        or name == STDIN
-        or not Path(resolved(os.path.dirname(name))).is_relative_to(own)  # noqa: PTH120 - quicker, for many files
+        if name == STDIN or not Path(resolve(os.path.dirname(name))).is_relative_to(output)  # noqa: PTH120 - quicker, for many files
     ]
 
 
@@ -493,11 +495,12 @@ def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...
     old, new = ({file.name: file for file in files} for files in (before, now))
     lines = [f"{name}: is no longer among the inputs" for name in old if name not in new]
     lines += [f"{name}: is new among the inputs" for name in new if name not in old]
-    for name in filter(old.__contains__, new):
-        was, is_now = old[name], new[name]
-        if was.size != is_now.size:
-            lines.append(f"{name}: had {was.size:,} bytes, now has {is_now.size:,}")
-        elif was != is_now:
+    for name, file in new.items():
+        if name not in old or old[name] == file:
+            continue
+        if old[name].size != file.size:
+            lines.append(f"{name}: had {old[name].size:,} bytes, now has {file.size:,}")
+        else:
             lines.append(f"{name}: its modification time changed")
     if not lines and [file.name for file in before] != [file.name for file in now]:
         lines.append("the order of the inputs changed")
@@ -510,17 +513,23 @@ def changes(before: tuple[Input, ...], now: tuple[Input, ...]) -> tuple[str, ...
 class Rules:
     """The patterns of a ``.gitignore`` or of an option. The last pattern that matches decides.
 
+    Paths are relative to the folder that is walked. ``above``: the path to this folder from a
+    ``.gitignore`` above it, such as ``docs/``. ``below``: the path from this folder to that of a
+    ``.gitignore`` below it.
+
     The library pathspec reads other files than git for 104 of 1,039 lists of patterns.
     """
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        rules = [rule for line in lines if (rule := _rule(line)) is not None]
-        every = "|".join(pattern.pattern for pattern, _, _ in rules)
-        self._any = re.compile(every or NEVER, re.DOTALL)
+    def __init__(self, lines: Iterable[str], above: str = "", below: str = "") -> None:
+        rules = [rule for rule in map(_rule, lines) if rule is not None]
+        any_pattern = "|".join(pattern.pattern for pattern, _, _ in rules)
+        self._any = re.compile(any_pattern or NEVER, re.DOTALL)
         self._last_first = rules[::-1]
+        self._above, self._cut = above, len(below)
 
     @classmethod
-    def read(cls, file: Path) -> Rules:
+    def read(cls, file: Path, above: str = "", below: str = "") -> Rules:
+        """Read a ``.gitignore``. Raises :class:`InvalidFile` if it is too long."""
         with reading(str(file)), file.open("rb") as opened:
             data = opened.read(MAX_PATTERNS_BYTES + 1)
             text = data.removeprefix(BOM_UTF8)  # git skips it, too
@@ -530,13 +539,11 @@ class Rules:
                     f"has more than {MAX_PATTERNS_BYTES:,} bytes or {MAX_PATTERNS:,} lines. To "
                     "read the folder without .gitignore, use --no-gitignore (gitignore=False)"
                 )
-        return cls(lines)
+        return cls(lines, above, below)
 
     def decide(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return whether a path is ignored; ``None`` if no pattern matches it.
-
-        ``path``: relative to the folder of the patterns, with ``/`` between names.
-        """
+        """Return whether a path is ignored; ``None`` if no pattern matches it."""
+        path = self._above + path[self._cut :]
         if self._any.fullmatch(path) is not None:
             for pattern, is_negated, is_of_folders in self._last_first:
                 if (is_folder or not is_of_folders) and pattern.fullmatch(path):
@@ -545,24 +552,29 @@ class Rules:
 
 
 def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
-    """Return the pattern of a line, whether it is negated, and whether only folders match."""
+    """Parse a line of a ``.gitignore``; ``None`` if it is blank, a comment or invalid.
+
+    Return its pattern as a regular expression, whether it is negated (``!``), and whether it
+    matches only folders.
+    """
     text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n"))
     if not text or text.startswith("#"):
         return None
     is_negated, is_of_folders = text.startswith("!"), text.endswith("/")
-    text = text[is_negated:].removesuffix("/")
+    text = text.removeprefix("!").removesuffix("/")
+    # A pattern without a slash matches a name in any folder.
     names = text.removeprefix("/").split("/") if "/" in text else ["**", text]
-    groups: list[list[str]] = [[]]  # names between **
+    groups: list[list[str]] = [[]]  # of names; between two groups, ** stands for any folders
     for name in names:
         if len(name) > 1 and not name.strip("*"):
             groups.append([])
         else:
-            groups[-1].append(_of_name(name))
-    first, *middle, last = (*groups, None) if len(groups) == 1 else groups
-    pattern = "/".join(first or ())
-    if last is not None:
-        pattern += "/" if first else ""
-        pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(names)}/)" for names in middle if names)
+            groups[-1].append(_name_regex(name))
+    pattern = "/".join(groups[0])
+    if len(groups) > 1:
+        *middle, last = groups[1:]
+        pattern += "/" if groups[0] else ""
+        pattern += "".join(f"(?>(?:[^/]+/)*?{'/'.join(group)}/)" for group in middle if group)
         pattern += f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+"
     try:
         return re.compile(pattern, re.DOTALL), is_negated, is_of_folders
@@ -578,7 +590,8 @@ NAME_SIGN: Final = re.compile(
 CLASS_RANGE: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
-def _of_name(glob: str) -> str:
+def _name_regex(glob: str) -> str:
+    """Return the regular expression of a pattern of one name, such as ``*.md``."""
     literals = [""]  # between stars
     for match in NAME_SIGN.finditer(glob):
         if match["stars"]:
@@ -586,8 +599,10 @@ def _of_name(glob: str) -> str:
         elif match["any"]:
             literals[-1] += "[^/]"
         elif match["signs"] is not None:
-            ranges = CLASS_RANGE.findall(match["signs"])
-            inside = "".join(re.escape(a) + (b and f"-{re.escape(b)}") for a, b in ranges)
+            inside = "".join(
+                re.escape(first) + (f"-{re.escape(last)}" if last else "")
+                for first, last in CLASS_RANGE.findall(match["signs"])
+            )
             literals[-1] += f"(?!/)[{'^' if match['negated'] else ''}{inside}]"
         elif match[0] == "[":  # a class without an end
             return NEVER
@@ -600,11 +615,6 @@ def _of_name(glob: str) -> str:
     return first + "".join(f"(?>[^/]*?{name})" for name in middle) + f"[^/]*{last}"
 
 
-# The patterns of a .gitignore, ``add`` and ``cut``. They are matched with ``add + path[cut:]``,
-# which is ``path`` relative to the .gitignore.
-_Place = tuple[Rules, str, int]
-
-
 def walk(folder: str, read: ReadOptions) -> Iterator[tuple[str, str | None]]:
     """Yield the files in a folder and its subfolders, each with the reason if it is not read.
 
@@ -615,62 +625,68 @@ def walk(folder: str, read: ReadOptions) -> Iterator[tuple[str, str | None]]:
     """
     include = Rules(read.include) if read.include else None
     exclude = Rules(read.exclude)
-    whole = os.path.realpath(folder)
-    above: list[_Place] = []
-    if read.gitignore:
-        start = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
-        root = next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
-        for up in reversed(start.parents):
-            if up.is_relative_to(root) and (up / GITIGNORE).is_file():
-                below = f"{start.relative_to(up).as_posix()}/"
-                above.append((Rules.read(up / GITIGNORE), below, 0))
-    pending: list[tuple[str, tuple[_Place, ...], bool]] = [("", (*above,), include is None)]
+    real_folder = os.path.realpath(folder)
+    # Subfolders to walk: the path, the .gitignores that count in it, whether it is included.
+    pending: list[tuple[str, tuple[Rules, ...], bool]]
+    pending = [("", _rules_above(folder) if read.gitignore else (), include is None)]
     while pending:
-        inside, places, is_chosen = pending.pop()
+        inside, gitignores, is_included = pending.pop()
         here = Path(folder, inside)
         with os.scandir(here) as scanned:
             entries = [*scanned]
         before = "" if here == Path() else os.path.join(here, "")  # noqa: PTH118 - quicker below
         if read.gitignore and any(entry.name == GITIGNORE and entry.is_file() for entry in entries):
-            places = (*places, (Rules.read(here / GITIGNORE), "", len(inside)))
+            gitignores = (*gitignores, Rules.read(here / GITIGNORE, below=inside))
         for entry in entries:
             path, is_folder = inside + entry.name, entry.is_dir(follow_symlinks=False)
             if entry.name.startswith(".") or (not is_folder and entry.is_dir()):
                 continue
             if exclude.decide(path, is_folder=is_folder):
                 continue
-            included = is_chosen or bool(include and include.decide(path, is_folder=is_folder))
+            included = is_included or bool(include and include.decide(path, is_folder=is_folder))
             name = before + entry.name
-            decisions = (
-                rules.decide(add + path[cut:], is_folder=is_folder)
-                for rules, add, cut in reversed(places)
-            )
-            if next((decided for decided in decisions if decided is not None), False):
+            # The .gitignore in the nearest folder decides first.
+            decisions = (rules.decide(path, is_folder=is_folder) for rules in reversed(gitignores))
+            if next((is_ignored for is_ignored in decisions if is_ignored is not None), False):
                 yield name, IGNORED
             elif is_folder:
-                pending.append((f"{path}/", places, included))
+                pending.append((f"{path}/", gitignores, included))
             elif included:
-                yield name, _why_not(entry, whole, read)
+                yield name, _why_not_read(entry, real_folder, read)
 
 
-def _why_not(entry: os.DirEntry[str], whole: str, read: ReadOptions) -> str | None:
-    if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(whole):
+def _rules_above(folder: str) -> tuple[Rules, ...]:
+    """Read each ``.gitignore`` in the folders from the root of the git repository to ``folder``."""
+    start = Path(os.path.abspath(folder))  # noqa: PTH100 - links stay
+    root = next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
+    return tuple(
+        Rules.read(up / GITIGNORE, above=f"{start.relative_to(up).as_posix()}/")
+        for up in reversed(start.parents)
+        if up.is_relative_to(root) and (up / GITIGNORE).is_file()
+    )
+
+
+def _why_not_read(entry: os.DirEntry[str], real_folder: str, read: ReadOptions) -> str | None:
+    """Return why a file in a folder is not read: see :func:`walk`.
+
+    ``real_folder``: the walked folder, without links.
+    """
+    if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(real_folder):
         return OUTSIDE
     if not entry.is_file():
         return NO_FILE
-    any_ending = bool(read.include)
-    suffixes = suffixes_of(entry.name)
-    ending = "".join(suffixes[-2 if suffixes and suffixes[-1] in CODECS else -1 :])
-    is_packed = bool(suffixes) and suffixes[-1] in CODECS
-    kind = SUFFIXES.get(ending.removesuffix(suffixes[-1]) if is_packed else ending)
-    if kind is None or (kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None):
-        return None if any_ending and kind is None else ending or "without a suffix"
-    readable = ROWS if read.format is None else {*ROWS, "lines"}
-    if (read.field_of_rows is not None and not any_ending and kind not in readable) or (
-        is_packed and kind in ("json", "docx")  # an array? nor can archives be read
-    ):
+    suffix, compression = suffixes_of(entry.name)
+    ending, kind = suffix + compression, SUFFIXES.get(suffix)
+    if kind is None:  # --include reads files of any ending
+        return None if read.include else ending or "without a suffix"
+    if kind in LIBRARIES and find_spec(LIBRARIES[kind]) is None:
         return ending
-    if is_packed or kind not in (*BY_LINE, "json", "notebook"):
+    readable = ROWS if read.format is None else {*ROWS, "lines"}
+    if read.field_of_rows is not None and not read.include and kind not in readable:
+        return ending
+    if compression:  # it would have to be unpacked to see whether JSON is an array
+        return ending if kind in ("json", "docx") else None
+    if kind not in (*PLAIN_TEXT, "json", "notebook"):
         return None
     with reading(entry.path), open(entry.path, "rb", 0) as opened:  # noqa: PTH123 - quicker, for many files
         head = opened.read(HEAD)
@@ -679,10 +695,15 @@ def _why_not(entry: os.DirEntry[str], whole: str, read: ReadOptions) -> str | No
     return BINARY if b"\0" in head else None
 
 
-def suffixes_of(name: str) -> list[str]:
-    """Return the suffixes of a file name in lower case.
+def suffixes_of(name: str) -> tuple[str, str]:
+    """Return the suffix of a file name that tells its format, and that of its compression.
 
-    The number of a shard, such as ``-00000-of-00010``, is removed from each suffix.
+    Both are in lower case, and ``""`` if missing: ``(".csv", ".gz")``. The number of a shard, such
+    as ``-00000-of-00010``, is left out.
     """
     endings = name.rpartition("/")[2].lstrip(".").lower().split(".")  # quicker than Path.suffixes
-    return [] if name.endswith(".") else [SHARD.sub("", f".{ending}") for ending in endings[1:]]
+    if name.endswith("."):
+        return "", ""
+    suffixes = [SHARD.sub("", f".{ending}") for ending in endings[1:]]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in CODECS else ""
+    return suffixes[-1] if suffixes else "", compression

@@ -135,10 +135,10 @@ def batches(
     request = _request(read, log, size, start)
     request.rows, request.measure = rows, measure
     of_sources = (_of_source(name, source, request) for name, source in each_source(sources))
-    whole: Iterator[Batch] = chain.from_iterable(of_sources)
+    of_rows: Iterator[Batch] = chain.from_iterable(of_sources)
     if read.on_duplicate is not None:
-        whole = _without_repeated(whole, request)
-    yield from _split_and_drop(whole, request)  # ids are those of rows until here
+        of_rows = _without_repeated(of_rows, request)  # before rows are split, which changes ids
+    yield from _split_and_drop(of_rows, request)
 
 
 def documents(
@@ -181,6 +181,7 @@ def documents(
 
 
 def _request(read: ReadOptions, log: ReadLog | None, size: int, start: int) -> Request:
+    """Check the arguments of :func:`batches` and return them for the readers."""
     if not 1 <= size <= row_files.MAX_LINE_BYTES:
         raise ValueError(f"size must be from 1 to {row_files.MAX_LINE_BYTES:,} bytes, got {size:,}")
     if start < 0:
@@ -188,13 +189,14 @@ def _request(read: ReadOptions, log: ReadLog | None, size: int, start: int) -> R
     raises = read.on_error == "raise"
     if log is None and not raises:
         raise ValueError("on_error='skip' needs log=ReadLog(), which counts what is skipped")
-    compared = read.on_duplicate is not None and read.id_field is not None
+    compares_ids = read.on_duplicate is not None and read.id_field is not None
     # A row that is split gives several documents.
-    unread = raises and not compared and not read.splits_rows
+    unread = raises and not compares_ids and not read.splits_rows
     return Request(read=read, log=log or ReadLog(), size=size, left=start, unread=unread)
 
 
 def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
+    """Yield the batches of one source: a table, a Python object, or the files of a name."""
     request.source = name
     if is_table(source):
         yield from tables.read_table(source, request)
@@ -205,7 +207,7 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
     with reading_documents(name):
         files = find(name, request.read)
     for file in files:
-        before = request.log.bytes
+        bytes_before = request.log.bytes
         has_position = os.path.isfile(file)  # noqa: PTH113 - quicker; a pipe has none
         with reading_documents(file):
             format_, codec = kind_of(file, request.read)
@@ -216,29 +218,34 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
             with open_file(file, codec) as readable:
                 for batch in READERS[format_](readable, request):
                     if has_position:
-                        request.log.bytes = before + readable.tell()
+                        request.log.bytes = bytes_before + readable.tell()
                     yield batch
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    splits = request.read.splits_rows
+    """Split rows into pieces if the options say so; drop too long texts and the first documents.
+
+    ``request.left``: how many documents are dropped.
+    """
+    read = request.read
     for rows in batches:
-        if splits and rows.parts is None and request.read.fields:
-            what = f"split={request.read.split!r} cuts only rows with one text field"
-            raise InvalidFile(f"{what}, got {' and '.join(request.read.fields)}", file=rows.source)
-        read: Iterable[Batch] = [rows]
-        if splits and rows.parts is None:
+        pieces_of_rows: Iterable[Batch] = [rows]
+        if read.splits_rows and rows.parts is None:
+            if read.fields:
+                what = f"split={read.split!r} cuts only rows with one text field"
+                raise InvalidFile(f"{what}, got {' and '.join(read.fields)}", file=rows.source)
             short = _without_long_texts(rows, request, pieces.MAX_FILE_BYTES)
-            read = pieces.split_rows(short, request)
-        for some in read:
+            pieces_of_rows = pieces.split_rows(short, request)
+        for some in pieces_of_rows:
             batch = _without_long_texts(some, request, MAX_DOCUMENT_BYTES)
-            out = min(request.left, len(batch))
-            request.left -= out
-            if out < len(batch):
-                yield batch.part(out, len(batch)) if out else batch
+            dropped = min(request.left, len(batch))
+            request.left -= dropped
+            if dropped < len(batch):
+                yield batch.part(dropped, len(batch)) if dropped else batch
 
 
 def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:
+    """Refuse the texts of more than ``most`` bytes, and return the other rows."""
     if batch.texts.nbytes <= most:
         return batch
     lengths = pc.binary_length(batch.texts).to_numpy()
@@ -250,11 +257,14 @@ def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:
 # ---- repeated ids
 
 WHAT_NEXT: Final = "change one of the ids; in Python, on_duplicate='first' keeps the first document"
-ID_BYTES: Final = 16  # of the hash by which an id is known: no two ids have the same
+ID_BYTES: Final = 16  # of the hash that stands for an id: no two ids have the same
 
 
 class SeenIds:
-    """The first row with each id. Ten million ids need about 1.3 GB of memory."""
+    """The first row with each id. Ten million ids need about 1.3 GB of memory.
+
+    Rows are counted from 0, over all calls of :meth:`add`.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[bytes, int] = {}  # by the hash of the id
@@ -263,15 +273,21 @@ class SeenIds:
         self._places: list[tuple[str, NDArray[np.int64]]] = []
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes of the ids that occurred before."""
-        keys, start = _hashes(ids), self._count
-        self._count += len(keys)
+        """Add the next ids. Return the indexes of the ids that occurred before.
+
+        ``source``, ``numbers``: where these rows are, for :meth:`first_place`.
+        """
+        hashes, start = _hashes(ids), self._count
+        self._count += len(hashes)
         self._starts.append(start)
         self._places.append((source, numbers))
         first_row = self._rows.setdefault
-        return [row for row, key in enumerate(keys) if first_row(key, start + row) != start + row]
+        return [
+            row for row, hash_ in enumerate(hashes) if first_row(hash_, start + row) < start + row
+        ]
 
     def first_place(self, id_: bytes) -> str:
+        """Return the location of the first row with an id, such as ``corpus.jsonl:17``."""
         row = self._rows[_hash(id_)]
         batch = bisect_right(self._starts, row) - 1
         source, numbers = self._places[batch]
@@ -279,7 +295,7 @@ class SeenIds:
 
     def rows_of(self, ids: pa.StringArray) -> NDArray[np.int64]:
         """Return the first row with each id, or -1 for an unknown id: int64, shape (n,)."""
-        return np.array([self._rows.get(key, -1) for key in _hashes(ids)], np.int64)
+        return np.array([self._rows.get(hash_, -1) for hash_ in _hashes(ids)], np.int64)
 
 
 def _hash(id_: bytes) -> bytes:
@@ -341,9 +357,10 @@ def extent(sources: Sources, *, read: ReadOptions = DEFAULTS) -> Extent:
             extents.append(Extent(len(source)))
         else:
             extents.append(Extent())
-    return Extent(total(size.rows for size in extents), total(size.bytes for size in extents))
+    return Extent(total(one.rows for one in extents), total(one.bytes for one in extents))
 
 
 def total(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of the counts; ``None`` if one of them is not known."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)

@@ -63,9 +63,11 @@ from vocabtool.vocabulary import decode as as_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns to read, each by its key, which is its name or, in CSV, its number.
+    """The columns to read, each by its key: its name or, in CSV, its number.
 
-    ``kept``: only the fields that the table has. ``names``: the name of each column of the table.
+    - ``texts``: the columns that contain text. ``id``, ``vector``: ``None`` if they are not read.
+    - ``kept``: by name the kept fields that the table has.
+    - ``names``: by key the name of each column of the table.
     """
 
     texts: Sequence[str]
@@ -78,6 +80,10 @@ class Columns:
     def of(
         cls, names: Sequence[str], read: ReadOptions, keys: Sequence[str] | None = None
     ) -> Columns:
+        """Find the columns that ``read`` names. Raises :class:`InvalidFile` if one is missing.
+
+        ``names``: the name of each column. ``keys``: the key of each column; by default its name.
+        """
         keys = names if keys is None else keys
 
         def key(name: str | None) -> str | None:
@@ -100,6 +106,7 @@ class Columns:
 
     @classmethod
     def of_table(cls, schema: pa.Schema, read: ReadOptions) -> Columns:
+        """Find the columns and check their types. Raises :class:`InvalidFile`."""
         try:
             columns = cls.of(schema.names, read)
         except UnicodeDecodeError as error:
@@ -107,65 +114,67 @@ class Columns:
         for text in columns.texts:
             if not is_strings(kind := schema.field(text).type):
                 raise InvalidFile(f"field {text!r}: expected strings, got {kind}")
-        kind = schema.field(columns.id or columns.texts[0]).type
-        if not is_strings(kind) and not pt.is_integer(without_dictionary(kind)):
-            wanted = "expected strings or integers as ids"
-            raise InvalidFile(f"field {columns.id!r}: {wanted}, got {kind}")
+        if columns.id is not None:
+            kind = schema.field(columns.id).type
+            if not is_strings(kind) and not pt.is_integer(without_dictionary(kind)):
+                wanted = "expected strings or integers as ids"
+                raise InvalidFile(f"field {columns.id!r}: {wanted}, got {kind}")
         vector = columns.vector
         if vector is not None and not is_numbers(kind := schema.field(vector).type):
             raise InvalidFile(f"field {vector!r}: expected lists of numbers, got {kind}")
         return columns
 
-    def read(self, request: Request) -> list[str]:
+    def to_read(self, request: Request) -> list[str]:
         """Return the keys of the columns that are read."""
         if request.whole:
             return list(self.names)
         others = (key for key in (self.id, self.vector) if key is not None)
         return list(dict.fromkeys((*self.texts, *others, *self.kept.values())))
 
-    def batch(self, part: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
-        """Return the valid rows as a batch. ``numbers``: the number of each row."""
-        kept = {name: as_strings(part.column(key), name) for name, key in self.kept.items()}
-        fields: list[dict[str, object]] | None = None
-        if request.whole:
-            fields = [{} for _ in range(part.num_rows)]
-            hidden = request.read.hidden_fields(self.names[self.texts[0]])
-            # Names of a table may be repeated; then the last column counts.
-            for key, column in zip(part.schema.names, part.columns, strict=True):
-                name = self.names[key]
-                if name not in hidden:
-                    values = _values(column)
-                    for of_row, value in zip(fields, values, strict=True):
-                        of_row[name] = value
+    def batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
+        """Return the valid rows as a batch, and refuse the others.
+
+        ``numbers``: the number of each row: int64, shape (n,).
+        """
+        kept = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
+        types = dict.fromkeys(request.read.kept_fields, pa.null())
+        for name, key in self.kept.items():
+            types[name] = without_dictionary(rows.column(key).type)
         batch = Batch(
             request.source,
-            join_texts([as_strings(part.column(key), key) for key in self.texts]),
+            join_texts([as_strings(rows.column(key), key) for key in self.texts]),
             numbers,
-            None if self.id is None else as_strings(part.column(self.id), self.id),
-            null_columns(request, part.num_rows) | kept,
-            fields,
-            types={
-                **dict.fromkeys(request.read.kept_fields, pa.null()),
-                **{
-                    name: without_dictionary(part.column(key).type)
-                    for name, key in self.kept.items()
-                },
-            },
+            None if self.id is None else as_strings(rows.column(self.id), self.id),
+            null_columns(request, rows.num_rows) | kept,
+            self._fields(rows, request) if request.whole else None,
+            types=types,
         )
-        wrong: dict[int, str] = {}
+        reasons: dict[int, str] = {}  # by the index of an invalid row
         if self.vector is not None:
-            vectors, wrong = vectors_in(part.column(self.vector), self.vector)
+            vectors, reasons = vectors_in(rows.column(self.vector), self.vector)
             batch = replace(batch, vectors=vectors)
         if batch.ids is not None:
             for row in np.flatnonzero(~np.asarray(batch.ids.is_valid())).tolist():
-                wrong[row] = f"field {self.id!r}: expected a string or an integer as id, got null"
+                reasons[row] = f"field {self.id!r}: expected a string or an integer as id, got null"
         for row in np.flatnonzero(~np.asarray(batch.texts.is_valid())).tolist():
-            wrong[row] = f"field {' and '.join(self.texts)!r}: expected a string, got null"
-        for row, what in sorted(wrong.items()):
-            request.refuse(int(numbers[row]), what)
-        valid = np.ones(len(batch), bool)
-        valid[[*wrong]] = False
-        return batch.only(valid) if wrong else batch
+            reasons[row] = f"field {' and '.join(self.texts)!r}: expected a string, got null"
+        for row, reason in sorted(reasons.items()):
+            request.refuse(int(numbers[row]), reason)
+        is_valid = np.ones(len(batch), bool)
+        is_valid[[*reasons]] = False
+        return batch.only(is_valid) if reasons else batch
+
+    def _fields(self, rows: pa.RecordBatch, request: Request) -> list[dict[str, object]]:
+        """Return ``Batch.fields``: for each row, all its values except the text."""
+        fields: list[dict[str, object]] = [{} for _ in range(rows.num_rows)]
+        hidden = request.read.hidden_fields(self.names[self.texts[0]])
+        # Names of a table may be repeated; then the last column counts.
+        for key, column in zip(rows.schema.names, rows.columns, strict=True):
+            name = self.names[key]
+            if name not in hidden:
+                for of_row, value in zip(fields, _values(column), strict=True):
+                    of_row[name] = value
+        return fields
 
 
 def _values(column: pa.Array) -> Iterable[object]:
@@ -187,22 +196,26 @@ def _values(column: pa.Array) -> Iterable[object]:
 
 
 def is_strings(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has strings, in any layout of Arrow."""
     inner = without_dictionary(kind)
     return bool(pt.is_string(inner) or pt.is_large_string(inner) or pt.is_string_view(inner))
 
 
 def is_long(kind: pa.DataType) -> bool:
+    """Return whether the values of this type can be long: strings or bytes."""
     inner = without_dictionary(kind)
     is_bytes = pt.is_binary(inner) or pt.is_large_binary(inner) or pt.is_binary_view(inner)
     return is_strings(kind) or bool(is_bytes)
 
 
 def is_numbers(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has lists of numbers."""
     is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
     return bool(is_list and (pt.is_integer(kind.value_type) or pt.is_floating(kind.value_type)))
 
 
 def without_dictionary(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a column, whether or not a dictionary encodes them."""
     return kind.value_type if pt.is_dictionary(kind) else kind
 
 
@@ -271,15 +284,20 @@ PARQUET_ERROR: Final = (
 
 @dataclass(slots=True)
 class _Growth:
-    """Counts the bytes that are ``read`` from a file, and the ``size`` of what they unpack to."""
+    """Refuses a file of few bytes that unpack to many, and so would fill the memory.
+
+    ``read``: number of bytes read from the file. ``size``: number of bytes they unpacked to.
+    """
 
     read: int = 0
     size: int = 0
 
     def is_too_much(self, more: int) -> bool:
+        """Return whether ``more`` unpacked bytes would be too many."""
         return self.size + more > max(MAX_TEXT_BYTES, MAX_GROWTH * self.read)
 
     def add(self, more: int) -> None:
+        """Count ``more`` unpacked bytes. Raises :class:`InvalidFile` if they are too many."""
         if self.is_too_much(more):
             raise InvalidFile(
                 f"up to here, {self.read:,} bytes unpack to {self.size + more:,} or more, over "
@@ -289,6 +307,7 @@ class _Growth:
 
 
 def open_parquet(file: IO[bytes]) -> parquet.ParquetFile:
+    """Open a Parquet file. Raises :class:`InvalidFile` if it is damaged or has too many columns."""
     with arrow_errors(PARQUET_ERROR):
         return parquet.ParquetFile(
             file,
@@ -304,7 +323,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
     with arrow_errors(PARQUET_ERROR):
         columns = Columns.of_table(table.schema_arrow, request.read)
         skipped, first = _skip(_counts_of_groups(table.metadata), request)
-        record_batches = row_groups(table, file, dict.fromkeys(columns.read(request)), skipped)
+        record_batches = row_groups(table, file, dict.fromkeys(columns.to_read(request)), skipped)
         for some in in_batches(
             record_batches, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
         ):
@@ -329,26 +348,8 @@ def row_groups(
     )
     growth = _Growth()
     for group in range(skipped, table.num_row_groups):
-        metadata = table.metadata.row_group(group)
-        count = metadata.num_rows
-        chunks = [  # a list has the path COLUMN.list.element, and a name may contain dots
-            chunk
-            for chunk in map(metadata.column, range(metadata.num_columns))
-            if not wanted.keys().isdisjoint(
-                accumulate(chunk.path_in_schema.split("."), "{}.{}".format)
-            )
-        ]
-        size = sum(chunk.total_uncompressed_size for chunk in chunks)
-        packed = sum(chunk.total_compressed_size for chunk in chunks)
-        numbers = sum(
-            chunk.num_values - count for chunk in chunks
-        )  # in lists; equal ones are packed
-        unpacked = size + 2 * numbers  # a number has two bytes or more
-        if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(unpacked):
-            raise InvalidFile(
-                f"row group {group}: {packed:,} bytes unpack to {unpacked:,} in {count:,} rows; a "
-                f"text can have {MAX_TEXT_BYTES:,} bytes"
-            )
+        count = table.metadata.row_group(group).num_rows
+        packed, size = _sizes_of_group(table.metadata, group, wanted)
         growth.read += packed
         longest = [  # the first row comes with the dictionaries
             int(byte_lengths(column.dictionary).max(initial=0))
@@ -370,14 +371,41 @@ def row_groups(
                 yield decoded
 
 
+def _sizes_of_group(
+    metadata: parquet.FileMetaData, group: int, wanted: Mapping[str, None]
+) -> tuple[int, int]:
+    """Return how many bytes a row group has in the file, and how many they unpack to.
+
+    Only the columns ``wanted`` count. Raises :class:`InvalidFile` if they unpack to too many bytes.
+    """
+    of_group = metadata.row_group(group)
+    count = of_group.num_rows
+    chunks = [  # a list has the path COLUMN.list.element, and a name may contain dots
+        chunk
+        for chunk in map(of_group.column, range(of_group.num_columns))
+        if not wanted.keys().isdisjoint(accumulate(chunk.path_in_schema.split("."), "{}.{}".format))
+    ]
+    packed = sum(chunk.total_compressed_size for chunk in chunks)
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    numbers = sum(chunk.num_values - count for chunk in chunks)  # in lists; equal ones are packed
+    unpacked = size + 2 * numbers  # a number has two bytes or more
+    if size > MAX_TEXT_BYTES * count or _Growth(packed).is_too_much(unpacked):
+        raise InvalidFile(
+            f"row group {group}: {packed:,} bytes unpack to {unpacked:,} in {count:,} rows; a "
+            f"text can have {MAX_TEXT_BYTES:,} bytes"
+        )
+    return packed, size
+
+
 def _counts_of_groups(metadata: parquet.FileMetaData) -> Iterator[int]:
     return (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
 
 
 def _skip(counts: Iterable[int], request: Request) -> tuple[int, int]:
-    """Return how many groups of rows are left out, and the number of the first row after them.
+    """Skip whole groups of rows that the request does not want.
 
-    ``counts``: the rows of each group, which are looked up only if documents are left out.
+    ``counts``: the number of rows of each group, looked up only if documents are skipped. Return
+    how many groups are skipped, and the number of the first row after them, from 1.
     """
     skipped, first = 0, 1
     if request.left:
@@ -408,7 +436,7 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
             return
         file.seek(0)
         schema = pa.ipc.open_file(file).schema
-        wanted = {*Columns.of_table(schema, request.read).read(request)}
+        wanted = {*Columns.of_table(schema, request.read).to_read(request)}
         places = [place for place, name in enumerate(schema.names) if name in wanted]
         of_columns = pa.ipc.IpcReadOptions(included_fields=places)
         table = pa.ipc.open_file(file, options=of_columns)
@@ -464,10 +492,14 @@ def _batches(
     first: int = 1,
     bytes_read: Callable[[], int] | None = None,
 ) -> Iterator[Batch]:
-    """Read rows. ``bytes_read`` returns the number of bytes read from the file so far."""
+    """Check rows of Arrow and yield them as batches. ``first``: the number of the first row.
+
+    ``bytes_read``: returns the number of bytes read from the file so far. If they unpack to too
+    many, :class:`InvalidFile` is raised.
+    """
     columns, growth = Columns.of_table(schema, request.read), _Growth()
     for rows in record_batches:
-        chosen = rows if request.whole else rows.select(columns.read(request))
+        chosen = rows if request.whole else rows.select(columns.to_read(request))
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8
             kind = pa.binary() if pt.is_string(kind) else kind
@@ -509,12 +541,12 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
             return
     # After the end of the file, Arrow gets one more row. A quote that is never closed contains it.
     end = os.urandom(16).hex().encode()
-    appended = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
+    last_row = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
     # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
-    with closing(ArrowStream(b"\n" + rest, file, appended)) as stream:
+    with closing(ArrowStream(b"\n" + rest, file, last_row)) as stream:
         following = 2  # the number of the next row; the header is row 1
         left_out = list[int]()  # the numbers of uneven rows from there on
-        uneven = list[tuple[int, str]]()
+        uneven = list[tuple[int, str]]()  # the numbers of uneven rows that Arrow found; why
         try:
             for block in _csv_rows(stream, columns, request, delimiter, has_quotes, uneven):
                 left_out += _refuse_uneven(uneven, request)
@@ -532,16 +564,24 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
                 rows = pa.record_batch(texts, block.schema.names).slice(0, len(numbers))
                 batch = columns.batch(rows, numbers, request)
                 if has_quotes and not request.log.notes:  # one note is enough
-                    breaks = pc.count_substring(batch.texts.view(pa.binary()), "\n").to_numpy()
-                    joins = 2 * (len(columns.texts) - 1)  # two line ends join two fields
-                    for place in map(batch.place, np.flatnonzero(breaks > joins)[:1].tolist()):
-                        what = f"{place}: a row with a text of several lines; {PART_OF_TEXT}"
-                        request.log.notes.append(what)
+                    request.log.notes += _note_on_lines(batch, len(columns.texts))
                 yield from in_size(batch, request.size)
         except InvalidFile as error:  # Arrow raised it, in a row after those it returned
             error.file = error.file or f"{request.source}:{max(following - 1, *left_out, 1) + 1}"
             raise
         _refuse_uneven(uneven, request)
+
+
+def _note_on_lines(batch: Batch, text_fields: int) -> list[str]:
+    """Return a note on the first text of several lines, if any: its quotes may be part of it.
+
+    ``text_fields``: number of fields that were joined to each text, by two line ends.
+    """
+    line_ends = pc.count_substring(batch.texts.view(pa.binary()), "\n").to_numpy()
+    rows = np.flatnonzero(line_ends > 2 * (text_fields - 1))
+    if not len(rows):
+        return []
+    return [f"{batch.place(int(rows[0]))}: a row with a text of several lines; {PART_OF_TEXT}"]
 
 
 def _read_header(file: Readable, delimiter: str, has_quotes: bool) -> tuple[list[str], bytes]:
@@ -572,7 +612,11 @@ def _csv_rows(
     has_quotes: bool,
     uneven: list[tuple[int, str]],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of bytes. Arrow adds to ``uneven`` also rows after those that it has returned."""
+    """Parse rows of bytes, and yield them in blocks.
+
+    Rows with too many or too few values are left out and added to ``uneven``, with their numbers
+    and the reason. Arrow reads ahead, so these rows may come after the yielded ones.
+    """
 
     def skip(row: Any) -> str:
         reason = f"expected {row.expected_columns} values, got {row.actual_columns}"
@@ -580,7 +624,7 @@ def _csv_rows(
         return "skip"
 
     keys = [*columns.names]
-    wanted = list(dict.fromkeys((*columns.read(request), keys[-1])))
+    wanted = list(dict.fromkeys((*columns.to_read(request), keys[-1])))
     what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
     with arrow_errors(what):
         blocks = arrow_csv.open_csv(
