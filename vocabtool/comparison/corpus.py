@@ -117,7 +117,9 @@ def count_use(
             f"for example {RULE}; without a rule, each tokenizer splits the corpus by its own"
         )
     splitter = Rule(parse_rule(rule))
-    sides = []  # the texts of the entries of A and B that can be words
+
+    # The texts of the entries of A and B that can be words.
+    sides = []
     for vocabulary in (a, b):
         entries, marker = vocabulary.stored.to_arrow(), vocabulary.marker
         whole = take(entries, np.flatnonzero(can_be_words(entries, marker)))
@@ -133,6 +135,8 @@ def count_use(
                     "with capitals; choose another with --rule, or use --fold case"
                 )
     union = Union.of(*sides)
+
+    # How often each of these texts is a word of the corpus.
     counts = np.zeros(len(union), np.int64)
     documents = tokens = 0
 

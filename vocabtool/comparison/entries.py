@@ -71,6 +71,7 @@ Truths = NDArray[np.bool_]
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
+    """Return an array as :class:`ByteStrings`, the inverse of ``to_arrow``."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -79,6 +80,7 @@ def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
+    """Return the entries at some positions."""
     buffer = pa.py_buffer(places.astype(np.int64, copy=False))
     return entries.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, buffer]))
 
@@ -86,6 +88,7 @@ def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
 def _replace(
     entries: pa.LargeBinaryArray, places: Numbers, others: pa.LargeBinaryArray
 ) -> pa.LargeBinaryArray:
+    """Return ``entries`` with ``others`` at ``places``."""
     order = np.arange(len(entries))
     order[places] = np.arange(len(entries), len(entries) + len(places))
     return take(pa.concat_arrays([entries, others]), order) if len(places) else entries
@@ -138,17 +141,18 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
+        """Compare the entries of A and of B. Equal entries of one side count once."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []
-        for side in (numbers[: len(a)], numbers[len(a) :]):
-            places = np.arange(len(side))
+        for of_side in (numbers[: len(a)], numbers[len(a) :]):
+            places = np.arange(len(of_side))
             first = np.empty(len(encoded.dictionary), np.int64)
-            first[side[::-1]] = places[::-1]  # the first of equal entries wins
-            positions = np.flatnonzero(first[side] == places)
+            first[of_side[::-1]] = places[::-1]  # the first of equal entries wins
+            positions = np.flatnonzero(first[of_side] == places)
             is_member = np.zeros(len(encoded.dictionary), np.bool_)
-            is_member[side] = True
-            sides.append(Members(side[positions], positions, is_member))
+            is_member[of_side] = True
+            sides.append(Members(of_side[positions], positions, is_member))
         return cls(encoded.dictionary, *sides)
 
     def __len__(self) -> int:
@@ -171,23 +175,25 @@ LATIN: Final = r"\p{Latin}|[^\P{L}\P{Common}]"  # a Latin letter, or one that NF
 def kinds(tokens: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.uint8]:
     """Return the kind of each token as its position in :data:`KINDS`, shape (u,)."""
     plain = plain_texts(tokens, marker)
-    broken = _not_utf8(plain)
+    broken = np.zeros(len(plain), np.bool_)
+    broken[byte_strings(plain).not_utf8] = True
     letters, numbers, signs = (
         matches(plain, pattern) & ~broken for pattern in (r"\pL", r"\pN", r"[\pP\pS]")
     )
-    with_letters = np.flatnonzero(letters)
-    some = take(plain, with_letters)
-    foreign = np.flatnonzero(matches(some, FOREIGN))
-    mixed = foreign[matches(take(some, foreign), LATIN)]
-    latin = [at for at in mixed.tolist() if main_script(some[at].as_py().decode()) == "Latin"]
+    # The entries with letters. Those with Latin and other letters are counted in Python.
+    rows = np.flatnonzero(letters)
+    lettered = take(plain, rows)
+    foreign = np.flatnonzero(matches(lettered, FOREIGN))
+    mixed = foreign[matches(take(lettered, foreign), LATIN)]
+    latin = [at for at in mixed.tolist() if main_script(lettered[at].as_py().decode()) == "Latin"]
 
     # In reverse order of the table above, so that the first definition that fits wins.
     codes = np.full(len(tokens), CODES["other"], np.uint8)
     codes[letters] = CODES["word"]
-    codes[with_letters[matches(some, CAPITAL)]] = CODES["capitalised"]
-    codes[with_letters[np.setdiff1d(foreign, latin, assume_unique=True)]] = CODES["other script"]
+    codes[rows[matches(lettered, CAPITAL)]] = CODES["capitalised"]
+    codes[rows[np.setdiff1d(foreign, latin, assume_unique=True)]] = CODES["other script"]
     codes[letters & numbers] = CODES["identifier"]
-    codes[with_letters[matches(some, IDENTIFIER)]] = CODES["identifier"]
+    codes[rows[matches(lettered, IDENTIFIER)]] = CODES["identifier"]
     codes[~letters & signs] = CODES["punctuation"]
     codes[~letters & numbers] = CODES["number"]
     if marker is not None:
@@ -203,15 +209,8 @@ def matches(entries: pa.LargeBinaryArray, pattern: str) -> Truths:
     return booleans(pc.match_substring_regex(texts, pattern=pattern))
 
 
-def _not_utf8(entries: pa.LargeBinaryArray) -> Truths:
-    strings = byte_strings(entries)
-    broken = np.zeros(len(strings), np.bool_)
-    if not booleans(pc.string_is_ascii(entries.view(pa.large_string()))).all():
-        broken[:] = [not is_utf8(entry) for entry in strings]
-    return broken
-
-
 def special_places(entries: pa.LargeBinaryArray) -> Numbers:
+    """Return the positions of the entries of the kind ``special``."""
     return np.flatnonzero(booleans(pc.match_substring_regex(entries, pattern=SPECIAL)))
 
 
@@ -235,8 +234,8 @@ def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> Truths:
     """Return whether each entry, by its marker, can be a whole word: bool, shape (n,)."""
     if marker is None:
         return np.ones(len(entries), np.bool_)
-    bearing = bear_marker(byte_strings(entries), marker)
-    return ~bearing if marker in GOING_ON else bearing
+    has_marker = bear_marker(byte_strings(entries), marker)
+    return ~has_marker if marker in GOING_ON else has_marker
 
 
 def plain_texts(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinaryArray:
@@ -255,10 +254,10 @@ def spell(entries: pa.LargeBinaryArray, marker: Marker | None) -> pa.LargeBinary
     with ``▁`` but cannot be a whole word gets ``##``, so that it differs from a whole word.
     """
     texts = plain_texts(entries, marker)
-    begins = booleans(pc.starts_with(texts, pattern=WORD))
-    which = np.where(can_be_words(entries, marker), 2, begins)
-    before = take(ByteStrings.of([b"", b"##", WORD]).to_arrow(), which)
-    texts = pc.binary_join_element_wise(before, texts, ByteStrings.of([b""]).to_arrow()[0])
+    # The position of each entry's prefix in the list below.
+    prefix = np.where(can_be_words(entries, marker), 2, booleans(pc.starts_with(texts, WORD)))
+    prefixes = take(ByteStrings.of([b"", b"##", WORD]).to_arrow(), prefix)
+    texts = pc.binary_join_element_wise(prefixes, texts, ByteStrings.of([b""]).to_arrow()[0])
     special = special_places(entries)
     return _replace(texts, special, take(entries, special))
 
@@ -268,10 +267,10 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
     if not {"case", "nfkc"}.intersection(folds):
         return entries
     texts = entries.view(pa.large_string())
-    wide = np.flatnonzero(~booleans(pc.string_is_ascii(texts)))
-    forms = pc.ascii_lower(texts).view(pa.large_binary()) if "case" in folds else entries
-    folded: list[bytes] = take(entries, wide).to_pylist()
-    for at, entry in enumerate(folded):
+    folded = pc.ascii_lower(texts).view(pa.large_binary()) if "case" in folds else entries
+    not_ascii = np.flatnonzero(~booleans(pc.string_is_ascii(texts)))
+    others: list[bytes] = take(entries, not_ascii).to_pylist()
+    for at, entry in enumerate(others):
         if is_utf8(entry):
             text = entry.decode()
             if "nfkc" in folds:
@@ -280,5 +279,5 @@ def fold_entries(entries: pa.LargeBinaryArray, folds: Collection[Fold]) -> pa.La
                 text = text.casefold()
             if "nfkc" in folds:  # casing may decompose
                 text = unicodedata.normalize("NFKC", text)
-            folded[at] = text.encode()
-    return _replace(forms, wide, ByteStrings.of(folded).to_arrow())
+            others[at] = text.encode()
+    return _replace(folded, not_ascii, ByteStrings.of(others).to_arrow())

@@ -25,7 +25,7 @@ from vocabtool.system.arguments import check_arguments
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
 from vocabtool.tokenization.text_arrays import as_bytes, not_utf8, starts_of, texts_array
-from vocabtool.tokenization.token_limit import CutTexts, TokenLimit, cut_off
+from vocabtool.tokenization.token_limit import CutTotals, TokenLimit, cut_off
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
 
@@ -84,18 +84,16 @@ class OovCounter:
         A batch is a list or an Arrow array of texts.
         """
         arrays = Stream.of(map(_batch_array, batches))
-        for texts, broken, counts in arrays.map(self._count, workers=threads):
-            self._not_utf8 += broken
-            self._blanks += counts[0].blanks
-            for counter, batch in zip(self._counts, counts, strict=True):
-                counter.add(batch, texts)
+        for texts, not_utf8_texts, batch_counts in arrays.map(self._count, workers=threads):
+            self._not_utf8 += not_utf8_texts
+            self._blanks += batch_counts[0].blanks
+            for counts, batch in zip(self._counts, batch_counts, strict=True):
+                counts.add(batch, texts)
 
     def _count(self, texts: pa.StringArray) -> tuple[pa.StringArray, int, list[BatchCounts]]:
-        limits = (self.limit, *[None] * len(self.words.others))
-        counts = [
-            count_batch(words.look_up(texts), limit)
-            for words, limit in zip(self._all, limits, strict=True)
-        ]
+        """Return the texts, how many are not UTF-8, and the counts of each vocabulary."""
+        counts = [count_batch(self.words.look_up(texts), self.limit)]
+        counts += [count_batch(words.look_up(texts)) for words in self.words.others]
         return texts, not_utf8(texts), counts
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
@@ -144,7 +142,7 @@ class OovCounts:
         self._budget = budget
         self._full = False  # whether the budget is used up
         self._words = pa.array([], pa.large_binary())  # distinct, in order of first occurrence
-        self._figures = np.zeros(0, FIGURES)  # of each of these words
+        self._figures = np.zeros(0, FIGURES)  # a row for each of these words
         self._waiting: list[tuple[BatchCounts, pa.StringArray]] = []  # not yet added to the words
         self._waiting_words = self._waiting_bytes = 0
         self._languages: dict[str, NDArray[np.int64]] = {}
@@ -154,6 +152,7 @@ class OovCounts:
         self._histogram: NDArray[np.int64] | None = None
 
     def add(self, batch: BatchCounts, texts: pa.StringArray) -> None:
+        """Add the counts of a batch. Its words are merged later, with those of other batches."""
         self.documents += len(texts)
         self.documents_unknown += batch.texts_unknown
         self.tokens += int(batch.counts.sum())
@@ -165,7 +164,7 @@ class OovCounts:
                 self._histogram = np.zeros(MOST_PIECES + 1, np.int64)
             np.add.at(self._histogram, np.minimum(batch.pieces, MOST_PIECES), batch.counts)
         if batch.cut is not None:
-            self._cut += batch.cut[:3]
+            self._cut += batch.cut
         for name, figures in batch.languages.items():
             self._languages[name] = np.add(figures, self._languages.get(name, 0))
         self._waiting.append((batch, texts))
@@ -176,14 +175,14 @@ class OovCounts:
             self._merge()
 
     def _merge(self) -> None:
-        """Add all waiting batches to the counts."""
+        """Add the words of all waiting batches, if they fit, and their figures and examples."""
         if not self._waiting:
             return
         merged = len(self._words)
         arrays = [self._words, *(batch.words.cast(pa.large_binary()) for batch, _ in self._waiting)]
         encoded = pa.concat_arrays(arrays).dictionary_encode()
         words, indices = encoded.dictionary, encoded.indices.to_numpy()
-        room = merged
+        room = merged  # how many words fit
         if not self._full:
             lengths = pc.binary_length(words).to_numpy()
             room = int(np.searchsorted(np.cumsum(lengths + WORD_COST), self._budget, "right"))
@@ -193,28 +192,30 @@ class OovCounts:
         self._words = words
         self._figures = np.concatenate([self._figures, np.zeros(len(words) - merged, FIGURES)])
         figures, start = self._figures, merged
-        with_example = np.arange(len(words)) < merged
+        has_example = np.arange(len(words)) < merged
         for batch, texts in self._waiting:
-            rows = indices[start : start + len(batch.words)]
-            start += len(rows)
-            kept = rows < room  # the others do not fit
-            at, listed = rows[kept], kept[batch.listed]
-            figures["known"][at] = batch.known[kept]
+            rows_of_batch = indices[start : start + len(batch.words)]
+            start += len(rows_of_batch)
+            fits = rows_of_batch < room
+            rows = rows_of_batch[fits]
+            figures["known"][rows] = batch.known[fits]
             if batch.pieces is not None:
-                figures["pieces"][at] = batch.pieces[kept]
-            if batch.cut is not None:
-                figures["read"][at] |= batch.cut[3][kept]
-            figures["counts"][at] += batch.counts[kept]
-            of_listed = rows[batch.listed[listed]]
-            figures["documents"][of_listed] += batch.documents[listed]
-            room_left = max(self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples), 0)
-            wanted = np.flatnonzero(listed)[~with_example[of_listed]]  # positions in batch.listed
-            self._too_many_examples |= len(wanted) > room_left
-            wanted = wanted[:room_left]
-            new = batch.words.take(pa.array(batch.listed[wanted])).to_pylist()
-            examples = find_examples(texts, new, batch.first[wanted], batch.shares[wanted])
-            self._examples.update(zip(new, examples, strict=True))
-            with_example[at] = True
+                figures["pieces"][rows] = batch.pieces[fits]
+            if batch.is_read is not None:
+                figures["read"][rows] |= batch.is_read[fits]
+            figures["counts"][rows] += batch.counts[fits]
+            # The unknown and split words: how many documents have them, and an example.
+            listed = np.flatnonzero(fits[batch.listed])  # positions in batch.listed
+            listed_rows = rows_of_batch[batch.listed[listed]]
+            figures["documents"][listed_rows] += batch.documents[listed]
+            new = listed[~has_example[listed_rows]]
+            most = max(self._budget // EXAMPLES_SHARE // EXAMPLE_COST - len(self._examples), 0)
+            self._too_many_examples |= len(new) > most
+            new = new[:most]
+            new_words = batch.words.take(pa.array(batch.listed[new])).to_pylist()
+            examples = find_examples(texts, new_words, batch.first[new], batch.shares[new])
+            self._examples.update(zip(new_words, examples, strict=True))
+            has_example[rows] = True
         self._waiting, self._waiting_words, self._waiting_bytes = [], 0, 0
 
     def report(
@@ -297,6 +298,7 @@ class BatchCounts:
     - ``shares``: Relative position of the word in its first text, from 0 to 1.
     - ``blanks``: Number of skipped words that are only blanks.
     - ``cut``: What the token limit cuts off; ``None`` without a limit.
+    - ``is_read``: Whether the model reads the word in a text; ``None`` without a limit.
     """
 
     words: pa.BinaryArray
@@ -311,58 +313,62 @@ class BatchCounts:
     texts_unknown: int
     languages: Mapping[str, list[int]] = field(default_factory=dict)
     blanks: int = 0
-    cut: CutTexts | None = None
+    cut: CutTotals | None = None
+    is_read: NDArray[np.bool_] | None = None
 
 
 def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
     """Count the words of a batch. For a subword model, skip words that are only blanks."""
     lookup = without_blanks(every)
-    cut = None if limit is None else cut_off(every, limit)
+    cut, is_read = (None, None) if limit is None else cut_off(every, limit)
     codes = lookup.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
-    if not lookup.unique:
+    if not lookup.unique:  # all equal words get the code of the last of them
         encoded = lookup.distinct.view(pa.binary()).dictionary_encode()
-        same = encoded.indices.to_numpy(zero_copy_only=False)
-        one = np.zeros(len(encoded.dictionary), np.intp)
-        one[same] = np.arange(len(same))
-        codes = one[same][codes]
-        if cut is not None:
-            read = np.zeros(len(cut[3]), np.bool_)
-            read[one[same][cut[3]]] = True
-            cut = (*cut[:3], read)
+        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+        last = np.zeros(len(encoded.dictionary), np.intp)
+        last[numbers] = np.arange(len(numbers))
+        common_code = last[numbers]
+        codes = common_code[codes]
+        if is_read is not None:
+            read_codes = common_code[is_read]
+            is_read = np.zeros(len(is_read), np.bool_)
+            is_read[read_codes] = True
     counts = np.bincount(codes, minlength=len(lookup.distinct))
-    kept = np.flatnonzero(counts)
     first_token = np.zeros(len(counts), np.int64)
     first_token[codes[::-1]] = np.arange(len(codes))[::-1]  # the last of equal indices wins
-    kept = kept[np.argsort(first_token[kept])]
-    shown = ~lookup.known if lookup.pieces is None else ~lookup.known | (lookup.pieces > 1)
-    listed = np.flatnonzero(shown[kept])
+    words = np.flatnonzero(counts)  # the codes of the u words of the result
+    words = words[np.argsort(first_token[words])]
+    is_listed = ~lookup.known if lookup.pieces is None else ~lookup.known | (lookup.pieces > 1)
+    listed = np.flatnonzero(is_listed[words])
 
-    missing = starts_of(~lookup.known.take(codes))[lookup.offsets]
-    some = shown.take(codes)
-    per_text = np.diff(starts_of(some)[lookup.offsets])
-    among = np.zeros(len(counts), np.int64)
-    among[kept[listed]] = np.arange(len(listed))
-    texts = np.repeat(np.arange(len(per_text)), per_text)
-    pairs = np.sort(texts << np.int64(32) | among.take(codes[some]))
+    # The distinct pairs of a text and a listed word: the text in the high 32 bits of a number.
+    listed_number = np.zeros(len(counts), np.int64)
+    listed_number[words[listed]] = np.arange(len(listed))
+    token_is_listed = is_listed.take(codes)
+    listed_of_text = np.diff(starts_of(token_is_listed)[lookup.offsets])
+    texts = np.repeat(np.arange(len(listed_of_text)), listed_of_text)
+    pairs = np.sort(texts << np.int64(32) | listed_number.take(codes[token_is_listed]))
     pairs = pairs[np.diff(pairs, prepend=-1) != 0]
 
-    tokens = first_token[kept[listed]]
+    tokens = first_token[words[listed]]
     first = np.searchsorted(lookup.offsets, tokens, "right") - 1
     starts, ends = lookup.offsets[first], lookup.offsets[first + 1]
+    unknown_before = starts_of(~lookup.known.take(codes))[lookup.offsets]
     return BatchCounts(
-        words=lookup.distinct.view(pa.binary()).take(pa.array(kept)),
-        positions=lookup.positions[kept],
-        known=lookup.known[kept],
-        pieces=None if lookup.pieces is None else lookup.pieces[kept],
-        counts=counts[kept],
+        words=lookup.distinct.view(pa.binary()).take(pa.array(words)),
+        positions=lookup.positions[words],
+        known=lookup.known[words],
+        pieces=None if lookup.pieces is None else lookup.pieces[words],
+        counts=counts[words],
         listed=listed,
         documents=np.bincount(pairs & np.int64((1 << 32) - 1), minlength=len(listed)),
         first=first,
         shares=(tokens - starts) / (ends - starts),
-        texts_unknown=int(np.count_nonzero(np.diff(missing))),
+        texts_unknown=int(np.count_nonzero(np.diff(unknown_before))),
         languages={} if lookup.pieces is None else count_languages(lookup),
         blanks=len(every.codes) - len(lookup.codes),
-        cut=None if cut is None else (*cut[:3], cut[3][kept]),
+        cut=cut,
+        is_read=None if is_read is None else is_read[words],
     )
 
 
@@ -400,18 +406,17 @@ def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int
     """
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)
+    # Bytes of the form 10xxxxxx continue a character.
     while start < low < high and data[low] & 0xC0 == 0x80:
         low += 1
     while high < end and data[high] & 0xC0 == 0x80 and high - low < width + 3:
         high += 1
-    return CUT * (low > start) + bytes(data[low:high]) + CUT * (high < end)
+    before, behind = CUT if low > start else b"", CUT if high < end else b""
+    return before + bytes(data[low:high]) + behind
 
 
 def find_examples(
-    texts: pa.StringArray,
-    words: list[bytes],
-    rows: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    texts: pa.StringArray, words: list[bytes], rows: NDArray[np.int64], shares: NDArray[np.float64]
 ) -> list[bytes]:
     """Return for each of k words a text that contains the word. Long texts are clipped.
 
@@ -430,8 +435,9 @@ def find_examples(
             continue
         middle = int(start + share * (end - start))
         low, high = max(start, middle - SEARCHED), min(end, middle + SEARCHED)
-        before = GOES_ON * (low > start)
-        at = find_word(before + bytes(data[low:high]) + GOES_ON * (high < end), word)
+        before = GOES_ON if low > start else b""
+        behind = GOES_ON if high < end else b""
+        at = find_word(before + bytes(data[low:high]) + behind, word)
         if at >= 0:
             middle = low - len(before) + at + len(word) // 2
         examples.append(clip(data, start, end, middle))
@@ -482,34 +488,46 @@ def count_languages(lookup: WordLookup) -> dict[str, list[int]]:
     """
     number = len(lookup.offsets) - 1
     lengths = np.diff(lookup.offsets)
-    texts = np.repeat(np.arange(number), lengths)
+    texts = np.repeat(np.arange(number), lengths)  # the text of each word
+
+    # The script of each text: a position in ``names``.
     names, scripts = _scripts(lookup.distinct)
     scripts = scripts[lookup.codes]
-    group, most = np.zeros((2, number), np.int64)
+    group = np.zeros(number, np.int64)
+    most = np.zeros(number, np.int64)  # words of the text in its script
     for code in range(1, len(names)):
-        here = np.bincount(texts[scripts == code], minlength=number)
-        group[here > most] = code
-        most = np.maximum(most, here)
-    hits, (common, member) = np.zeros(number, np.int64), _common_words()
+        count = np.bincount(texts[scripts == code], minlength=number)
+        group[count > most] = code
+        most = np.maximum(most, count)
+
+    # The language of each text in Latin script: a position in ``names`` behind the scripts.
+    is_latin = group == 1
+    common_words, is_in_language = _common_words()
     trimmed = pc.ascii_lower(pc.ascii_trim(lookup.distinct, " ")).view(pa.binary())
-    rows = pc.index_in(trimmed, common).fill_null(-1).to_numpy(zero_copy_only=False)[lookup.codes]
-    of_texts, rows = texts[rows >= 0], rows[rows >= 0]
-    texts_once, rows_once = np.divmod(np.unique(of_texts * len(common) + rows), len(common))
-    latin = group == 1
-    for code in range(member.shape[1]):
-        here = np.bincount(of_texts[member[rows, code]], minlength=number)
-        different = np.bincount(texts_once[member[rows_once, code]], minlength=number)
-        here[~latin | (here < MIN_SHARE * most) | (different < MIN_DIFFERENT)] = 0
-        group[latin & (here == hits)] = 1  # two languages: neither
-        group[here > hits] = len(names) + code
-        hits = np.maximum(hits, here)
+    rows = pc.index_in(trimmed, common_words).fill_null(-1)
+    rows = rows.to_numpy(zero_copy_only=False)[lookup.codes]
+    texts_of_rows, rows = texts[rows >= 0], rows[rows >= 0]
+    pairs = np.unique(texts_of_rows * len(common_words) + rows)
+    texts_of_distinct, distinct_rows = np.divmod(pairs, len(common_words))
+    best = np.zeros(number, np.int64)  # common words of the language of the text
+    for code in range(len(LANGUAGES)):
+        count = np.bincount(texts_of_rows[is_in_language[rows, code]], minlength=number)
+        different = np.bincount(
+            texts_of_distinct[is_in_language[distinct_rows, code]], minlength=number
+        )
+        count[~is_latin | (count < MIN_SHARE * most) | (different < MIN_DIFFERENT)] = 0
+        group[is_latin & (count == best)] = 1  # two languages: neither
+        group[count > best] = len(names) + code
+        best = np.maximum(best, count)
     names += LANGUAGES
+
+    # The sums over the texts of each script or language.
     pieces = np.zeros(0, np.int64) if lookup.pieces is None else lookup.pieces[lookup.codes]
-    sums = [starts_of(numbers)[lookup.offsets] for numbers in (pieces, pieces >= MANY)]
-    per_text = [np.ones(number), lengths, *map(np.diff, sums)]
-    per_text.append(per_text[-1] > 0)
+    pieces_of_text = np.diff(starts_of(pieces)[lookup.offsets])
+    split_of_text = np.diff(starts_of(pieces >= MANY)[lookup.offsets])
+    per_text = (np.ones(number), lengths, pieces_of_text, split_of_text, split_of_text > 0)
     totals = [
-        np.bincount(group, numbers, len(names)).astype(np.int64).tolist() for numbers in per_text
+        np.bincount(group, figures, len(names)).astype(np.int64).tolist() for figures in per_text
     ]
     return {name: row for name, *row in zip(names, *totals, strict=True) if row[0]}
 
@@ -521,6 +539,7 @@ def _batch_array(texts: pa.Array | Sequence[str | bytes]) -> pa.StringArray:
 
 
 def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the names of scripts, and the script of each word as a position in the names."""
     names = {NO_LETTERS: 0, LATIN: 1}
     letters = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")
     scripts = letters.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -542,6 +561,6 @@ def _common_words() -> tuple[pa.Array, NDArray[np.bool_]]:
             c for c in unicodedata.normalize("NFD", listed) if not unicodedata.combining(c)
         )
         languages.append({*listed.split(), *bare.split()})
-    every = sorted(set().union(*languages))
-    member = np.array([[word in language for language in languages] for word in every])
-    return pa.array([word.encode() for word in every], pa.binary()), member
+    words = sorted(set().union(*languages))
+    is_in_language = np.array([[word in language for language in languages] for word in words])
+    return pa.array([word.encode() for word in words], pa.binary()), is_in_language

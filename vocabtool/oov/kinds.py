@@ -42,11 +42,7 @@ STARTS: Final = ("▁", "Ġ", " ")  # markers of entries that begin a word
 
 
 def unknown_table(
-    words: pa.Table,
-    examples: Mapping[bytes, bytes],
-    vocabulary: Vocabulary,
-    *,
-    random: bool,
+    words: pa.Table, examples: Mapping[bytes, bytes], vocabulary: Vocabulary, *, random: bool
 ) -> tuple[pa.Table, tuple[KindCount, ...]]:
     """Return the unknown words, sorted by descending count, and the counts of their kinds.
 

@@ -404,6 +404,7 @@ def _share(count: int, total: int) -> float:
 
 
 def _verdict(report: OovReport) -> Verdict:
+    """Return the verdict; for a subword model that of :func:`_of_pieces`. Symbols do not count."""
     if not report.tokens:
         return Verdict("The documents contain no words.", "", "", "none")
     punctuation = sum(kind.tokens for kind in report.kinds if kind.kind == "symbol")
@@ -440,36 +441,39 @@ def _verdict(report: OovReport) -> Verdict:
 
 
 def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: float) -> Verdict:
-    known = "no word is unknown"
+    """Return the verdict on a subword model.
+
+    ``unknown``, ``missing``: The number and the share of unknown words, without symbols.
+    """
+    unknown_words = "no word is unknown"
     if unknown:
         be = "is" if unknown == 1 else "are"
-        known = f"{plural(unknown, 'word')} ({percent(missing)}, without symbols) {be} unknown"
+        share = f"{percent(missing)}, without symbols"
+        unknown_words = f"{plural(unknown, 'word')} ({share}) {be} unknown"
     how_much = (
         f"The model splits {percent(report.split_rate(2))} of the words into pieces: "
         f"{report.tokens:,} words become {split.pieces:,} pieces ({report.fertility:.2f} per "
-        f"word), and {known}; a split word is not unseen, but it costs tokens."
+        f"word), and {unknown_words}; a split word is not unseen, but it costs tokens."
     )
     kinds = _examples(report, split.kinds)
     where = f"Most additional pieces come from {kinds}" if kinds else "No word is split"
-    where += (
-        f"; {percent(report.cut_rate)} of all pieces are past the model's limit."
-        if report.cut
-        else "."
-    )
-    coded = [kind for kind in split.kinds if kind.kind in CODE_KINDS]
-    plain = report.tokens - sum(kind.tokens for kind in coded)
-    per_word = (split.pieces - sum(kind.pieces for kind in coded)) / max(plain, 1)
-    codes = sum(kind.tokens for kind in split.kinds if kind.kind == "code")
+    if report.cut:
+        where += f"; {percent(report.cut_rate)} of all pieces are past the model's limit"
+
+    # The figures on which the next step depends.
+    codes = [kind for kind in split.kinds if kind.kind in CODE_KINDS]
+    other_tokens = report.tokens - sum(kind.tokens for kind in codes)
+    other_pieces = split.pieces - sum(kind.pieces for kind in codes)
+    per_word = other_pieces / max(other_tokens, 1)
+    identifiers = sum(kind.tokens for kind in codes if kind.kind == "code")
     if report.suggested is not None:
         added = f"{len(report.suggested.words):,} suggested"
         saved = 1 - report.suggested.after / max(report.suggested.before, 1)
     else:
         table = split.table.slice(0, min(ADDED, split.listed))
         costs = pc.multiply(table["count"], pc.subtract(table["pieces"], 1))
-        added, saved = (
-            f"{len(table):,} costliest",
-            (pc.sum(costs).as_py() or 0) / max(split.pieces, 1),
-        )
+        added = f"{len(table):,} costliest"
+        saved = (pc.sum(costs).as_py() or 0) / max(split.pieces, 1)
     step: NextStep
     if missing > MANY or per_word > COSTLY:
         step = "another model"
@@ -485,9 +489,9 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
     elif saved >= SAVED:
         step = "words to add"
         advice = f"add words to the tokenizer (`--suggest {ADDED}`) and train the model further"
-    elif codes >= CODES * report.tokens or missing >= RARE:
+    elif identifiers >= CODES * report.tokens or missing >= RARE:
         step = "hybrid search"
-        why = f"{codes:,} words are split identifiers or codes, which keywords find exactly"
+        why = f"{identifiers:,} words are split identifiers or codes, which keywords find exactly"
         if missing >= RARE:
             why = f"{unknown:,} words are unknown, which keywords find"
         advice = f"search by vectors and keywords together (`vocabtool index`), because {why}"
@@ -495,18 +499,19 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
         step, advice = "none", "none, because the texts suit the model"
     if split.listed:
         advice += f"; the {added} words as entries would save {percent(saved)} of the pieces"
-    return Verdict(how_much, where, f"Next step: {advice}.", step)
+    return Verdict(how_much, f"{where}.", f"Next step: {advice}.", step)
 
 
 def _examples(report: OovReport, kinds: Sequence[KindCount]) -> str:
     """Name the two largest kinds, but not symbols and random strings, with up to three words."""
     table = report.unknown if report.split is None else report.split.table
-    named = []
-    for kind in [kind for kind in kinds if kind.kind not in ("symbol", "random")][:2]:
+    meaningful = [kind for kind in kinds if kind.kind not in ("symbol", "random")]
+    names = []
+    for kind in meaningful[:2]:
         words = table.filter(pc.equal(table["kind"], kind.kind))["word"][:3].to_pylist()
         examples = ", ".join(short(word.strip()) for word in words)
         number = f"{kind.tokens:,}"
         if report.split is not None:
             number = f"{kind.pieces - kind.tokens:,} pieces"
-        named.append(f"{LABELS[kind.kind]} ({number}, such as {examples})")
-    return " and ".join(named)
+        names.append(f"{LABELS[kind.kind]} ({number}, such as {examples})")
+    return " and ".join(names)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import VocabtoolError
 from vocabtool.oov.kinds import is_random, spelling
 from vocabtool.oov.report import Flags, SuggestedWord, Suggestions
-from vocabtool.tokenization import hf_tokenizer as description
+from vocabtool.tokenization import hf_tokenizer
 from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Integers = NDArray[np.int64]
-# The distinct parts of texts that the tokenizer treats one by one, and their counts.
-Parts = tuple[list[str], Integers]
+# The distinct chunks of texts that the tokenizer treats one by one, and their counts.
+Chunks = tuple[list[str], Integers]
 
 MOST: Final = 500  # words
 MAX_TEXT: Final = 1 << 28  # bytes of texts that are kept and read
@@ -60,7 +60,7 @@ def suggest(
             f"{words.vocabulary.name}: words can be added only to a tokenizer.json of subword "
             "pieces; for other models, see the unknown words of the report"
         )
-    chunks, size, documents = list[pa.Array](), 0, 0
+    arrays, size, documents = list[pa.Array](), 0, 0
     notes: tuple[str, ...] = ()
     for array in map(texts_array, batches):
         size += array.nbytes
@@ -68,21 +68,20 @@ def suggest(
             read = f"the first {documents:,} documents ({MAX_TEXT >> 20} MB)"
             notes = (f"the words were chosen from {read}",)
             break
-        chunks.append(tokenizer.chunks_of(array)[0].view(pa.binary()))
+        arrays.append(tokenizer.chunks_of(array)[0].view(pa.binary()))
         documents += len(array)
-    distinct = pa.chunked_array(chunks, pa.binary()).value_counts()
-    texts = [text.decode("utf-8", "replace") for text in distinct.field(0).to_pylist()]
-    counted = texts, distinct.field(1).to_numpy()
+    distinct = pa.chunked_array(arrays, pa.binary()).value_counts()
+    chunks = [chunk.decode("utf-8", "replace") for chunk in distinct.field(0).to_pylist()]
+    counts = distinct.field(1).to_numpy()
     base, flags = tokenizer.with_tokens([]), token_flags(tokenizer.document)
-    lengths = _lengths(base, texts)
-    before = int(lengths @ counted[1])
-    chosen = _choose(tokenizer, base, flags, counted, lengths, most)
+    lengths = _lengths(base, chunks)
+    chosen, new_lengths = _choose(tokenizer, base, flags, (chunks, counts), lengths, most)
     return Suggestions(
         words=tuple(chosen),
         flags=flags,
         documents=documents,
-        before=before,
-        after=int(lengths @ counted[1]),
+        before=int(lengths @ counts),
+        after=int(new_lengths @ counts),
         notes=notes,
     )
 
@@ -97,15 +96,16 @@ def token_flags(document: Json) -> Flags:
     - ``normalized``: Whether the token matches normalized text. False if the normalizer marks
       blanks or is byte-level.
     """
-    steps = description.list_of_parts({"normalizer": document.get("normalizer")})
+    steps = hf_tokenizer.list_of_parts({"normalizer": document.get("normalizer")})
     kinds = {step.get("type") for step in steps}
-    marks = any(description.META in (s.get("content"), s.get("prepend")) for s in steps)
-    joins = description.blank_mark(document) is not None or description.is_byte_level(document)
+    mark = hf_tokenizer.META
+    marks_blanks = any(mark in (step.get("content"), step.get("prepend")) for step in steps)
+    joins_blanks = hf_tokenizer.is_byte_level(document) or bool(hf_tokenizer.blank_mark(document))
     return {
         "single_word": True,
-        "lstrip": joins,
-        "rstrip": marks and "Prepend" in kinds,
-        "normalized": not marks and description.BYTE_LEVEL not in kinds,
+        "lstrip": joins_blanks,
+        "rstrip": marks_blanks and "Prepend" in kinds,
+        "normalized": not marks_blanks and hf_tokenizer.BYTE_LEVEL not in kinds,
     }
 
 
@@ -113,19 +113,21 @@ def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Integers, Integers
     """Return the ids of the pieces of all texts, and for each piece the position of its text."""
     ids, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for start in range(0, len(texts), BATCH):
-        some = texts[start : start + BATCH]
+        batch = texts[start : start + BATCH]
         with library_errors("the tokenizers library fails on a text"):
-            encoded = tokenizer.encode(some, is_pretokenized=True, add_special_tokens=False)
+            encoded = tokenizer.encode(batch, is_pretokenized=True, add_special_tokens=False)
         ids.append(np.array(encoded.ids, np.int64))
         rows.append(np.array(encoded.word_ids, np.int64) + start)
     return np.concatenate(ids), np.concatenate(rows)
 
 
 def _lengths(tokenizer: Tokenizer, texts: Sequence[str]) -> Integers:
+    """Return the number of pieces of each text."""
     return np.bincount(_cut(tokenizer, texts)[1], minlength=len(texts))
 
 
 def _as_in_text(flags: Flags, word: str) -> str:
+    """Return a word as it stands within a text, with the blank that belongs to its pieces."""
     return f" {word}" if flags["lstrip"] and not flags["rstrip"] else word
 
 
@@ -133,75 +135,83 @@ def _choose(
     tokenizer: HFWordTokenizer,
     base: Tokenizer,
     flags: Flags,
-    parts: Parts,
+    chunks: Chunks,
     lengths: Integers,
     most: int,
-) -> list[SuggestedWord]:
-    """Choose up to ``most`` words, and update the numbers of pieces in ``lengths``."""
-    texts, counts_of = parts
-    places, waiting = _candidates(base, flags, parts)
-    inside: dict[int, list[str]] = defaultdict(list)  # the chosen words in each part
-    # For each measured word: the chosen words beside it, its count, and the new lengths of its
-    # parts. They stay right until another word is chosen in one of these parts.
+) -> tuple[list[SuggestedWord], Integers]:
+    """Choose up to ``most`` words. Return them, and the lengths of the chunks with these words.
+
+    - ``base``: ``tokenizer`` without additional words.
+    - ``lengths``: The number of pieces of each chunk.
+    """
+    texts, counts = chunks
+    lengths = lengths.copy()
+    rows_of, heap = _candidates(base, flags, chunks)
+    chosen_in: dict[int, list[str]] = defaultdict(list)  # the chosen words in each chunk
+    # For each measured word: the chosen words in its chunks, its count, and the new lengths of its
+    # chunks. These stay right until another word is chosen in one of the chunks.
     measured: dict[str, tuple[set[str], int, Integers]] = {}
     chosen: list[SuggestedWord] = []
-    while waiting and len(chosen) < most:
-        _, word = heappop(waiting)
-        rows = places[word]
-        near = {other for row in rows for other in inside.get(row, ())}
+    while heap and len(chosen) < most:
+        _, word = heappop(heap)
+        rows = rows_of[word]
+        neighbours = {other for row in rows for other in chosen_in.get(row, ())}
         if word not in measured and is_random(spelling(word.encode(), texts[rows[0]].encode())):
             continue
-        if word not in measured or measured[word][0] != near:
-            extended = tokenizer.with_tokens([*near, word], **flags)
-            ids, of_piece = _cut(extended, [texts[row] for row in rows])
-            new, counts = np.bincount(of_piece, minlength=len(rows)), counts_of[rows]
-            times = int(counts[of_piece[ids == extended.token_to_id(word)]].sum())
-            measured[word] = (near, times, new)
-            saved = int((lengths[rows] - new) @ counts)
+        if word not in measured or measured[word][0] != neighbours:
+            # Its saving is not known exactly: measure it, and put the word back.
+            extended = tokenizer.with_tokens([*neighbours, word], **flags)
+            ids, row_of_piece = _cut(extended, [texts[row] for row in rows])
+            new_lengths = np.bincount(row_of_piece, minlength=len(rows))
+            is_word = ids == extended.token_to_id(word)
+            count = int(counts[rows][row_of_piece[is_word]].sum())
+            measured[word] = (neighbours, count, new_lengths)
+            saved = int((lengths[rows] - new_lengths) @ counts[rows])
             if saved > 0:
-                heappush(waiting, (-saved, word))
+                heappush(heap, (-saved, word))
             continue
-        _, times, new = measured[word]
-        saved = int((lengths[rows] - new) @ counts_of[rows])
-        lengths[rows] = new
+        _, count, new_lengths = measured[word]
+        saved = int((lengths[rows] - new_lengths) @ counts[rows])
+        lengths[rows] = new_lengths
         for row in rows:
-            inside[row].append(word)
+            chosen_in[row].append(word)
         pieces = base.encode(_as_in_text(flags, word), add_special_tokens=False).tokens
-        chosen.append(SuggestedWord(word=word, parts=tuple(pieces), count=times, saved=saved))
-    return chosen
+        chosen.append(SuggestedWord(word=word, parts=tuple(pieces), count=count, saved=saved))
+    return chosen, lengths
 
 
 def _candidates(
-    base: Tokenizer, flags: Flags, parts: Parts
+    base: Tokenizer, flags: Flags, chunks: Chunks
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return two results: for each word, the rows of the texts that contain it; and a heap.
+    """Return two results: for each word, the rows of the chunks that contain it; and a heap.
 
     Each item of the heap is (-saving, word), with the highest possible saving of the word.
     """
     import regex
 
-    search = regex.compile(WORD).findall
+    find_words = regex.compile(WORD).findall
     normalize = base.normalizer.normalize_str if flags["normalized"] and base.normalizer else str
-    places: dict[str, list[int]] = defaultdict(list)
+    rows_of: dict[str, list[int]] = defaultdict(list)
     occurrences: Counter[str] = Counter()
-    for row, (text, number) in enumerate(zip(parts[0], parts[1].tolist(), strict=True)):
-        for word, times in Counter(search(normalize(text))).items():
-            places[word].append(row)
-            occurrences[word] += times * number
-    known, more = base.get_vocab(), BESIDE if flags["lstrip"] else 0
+    for row, (chunk, count) in enumerate(zip(chunks[0], chunks[1].tolist(), strict=True)):
+        for word, times in Counter(find_words(normalize(chunk))).items():
+            rows_of[word].append(row)
+            occurrences[word] += times * count
+    entries = base.get_vocab()
     words = [
         word
-        for word in places
-        if word not in known
+        for word in rows_of
+        if word not in entries
         and any(map(str.isalpha, word))
         and (" " not in word and len(word) <= LONGEST)
         and word.translate(JOINERS).isprintable()
     ]
     lengths = _lengths(base, [_as_in_text(flags, word) for word in words]).tolist()
-    waiting = [
-        (-occurrences[word] * (pieces - 1 + more), word)
+    beside = BESIDE if flags["lstrip"] else 0
+    heap = [
+        (-occurrences[word] * (pieces - 1 + beside), word)
         for word, pieces in zip(words, lengths, strict=True)
         if pieces > 1
     ]
-    heapify(waiting)
-    return places, waiting
+    heapify(heap)
+    return rows_of, heap

@@ -101,6 +101,8 @@ class TokenLimit:
         path = encoder_files.path_of(model)
         static = _static_embedding(path)
         folders = folders_of(path if path.is_dir() else path.parent)
+
+        # The number of special tokens, and the side at which texts are cut.
         side = truncation.get("direction")
         if static is not None:
             special = 0
@@ -120,6 +122,8 @@ class TokenLimit:
                 if places is None:
                     raise
         cuts_start = str(side).lower() == "left"
+
+        # The limit: of the caller, or of the first file that states one.
         if places is not None:
             if places <= special:
                 added = plural(special, "special token", "special tokens")
@@ -128,21 +132,20 @@ class TokenLimit:
                     f"the limit must be at least {special + 1:,}"
                 )
             return cls(places, special, cuts_start, GIVEN)
-        limit: Limit | None = None
+        limit: Limit | None
         if static is not None and static.config is not None:
-            places = encoder_files.read_model2vec(static.config)[1]
-            limit = None if places is None else (places, f"{CONFIG}: max_length")
+            _, most = encoder_files.read_model2vec(static.config)
+            limit = None if most is None else (most, f"{CONFIG}: max_length")
         else:
-            if static is None:
-                limit = _limit_in(folders)
+            limit = _limit_in(folders) if static is None else None
             if limit is None:
-                file = folders[0] / TOKENIZER
                 stated = {"truncation": truncation.get("max_length")}
-                limit = _read_number(file, stated, "truncation")
+                limit = _read_number(folders[0] / TOKENIZER, stated, "truncation")
         return None if limit is None else cls(limit[0], special, cuts_start, limit[1])
 
 
 def _static_embedding(path: Path) -> EmbeddingFiles | None:
+    """Return the files of the static embedding whose tokenizer, folder or tensors ``path`` is."""
     for folder in (path, *path.parents[:2]):
         with suppress(VocabtoolError):
             static = encoder_files.find_static(folder)
@@ -152,6 +155,7 @@ def _static_embedding(path: Path) -> EmbeddingFiles | None:
 
 
 def _limit_in(folders: Sequence[Path]) -> Limit | None:
+    """Return the limit in the files of a transformer (1 and 2 at the top of this file)."""
     sequence = _read_number(*find_settings(folders, SENTENCES), "max_seq_length")
     if sequence is not None:
         return sequence
@@ -188,24 +192,25 @@ def _read_number(
 # Texts.
 
 
-CutTexts = tuple[int, int, int, NDArray[np.bool_]]
+CutTotals = tuple[int, int, int]
+"""The numbers of texts that are too long, of tokens that are cut off, and of all tokens."""
 
 
-def cut_off(lookup: WordLookup, limit: TokenLimit) -> CutTexts:
-    """Return what a model cuts off. ``lookup``: The words of the texts, blanks included.
+def cut_off(lookup: WordLookup, limit: TokenLimit) -> tuple[CutTotals, NDArray[np.bool_]]:
+    """Return what a model cuts off, and which of the d distinct words it reads: shape (d,).
 
-    The result has the number of texts that are too long, the number of tokens that are cut off, the
-    number of all tokens, and for each distinct word, whether the model reads it completely in at
-    least one text.
+    A word is read if at least one text has it before the cut, completely. ``lookup``: The words of
+    the texts, blanks included.
     """
     ends = _ends(lookup)
     bounds = ends[lookup.offsets]
     cut = np.maximum(np.diff(bounds) - limit.tokens, 0)
+    # For each word, the first token of its text that the model reads.
     start = np.repeat(bounds[:-1] + cut * limit.cuts_start, np.diff(lookup.offsets))
-    whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
-    read = np.zeros(len(lookup.distinct), np.bool_)
-    read[lookup.codes[whole]] = True
-    return int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1]), read
+    is_whole = (ends[:-1] >= start) & (ends[1:] <= start + limit.tokens)
+    is_read = np.zeros(len(lookup.distinct), np.bool_)
+    is_read[lookup.codes[is_whole]] = True
+    return (int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1])), is_read
 
 
 def count_cut(lookup: WordLookup, most: int | None) -> tuple[int, int]:
@@ -239,6 +244,7 @@ class CountTokens:
 
     @classmethod
     def of(cls, words: Words | None, most: int | None) -> CountTokens | None:
+        """Return the counter; ``None`` without ``words``, or for whole words without a limit."""
         if words is None or (most is None and not words.subword):
             return None
         return cls(words, most)
@@ -251,18 +257,18 @@ class CountTokens:
             tokenizer = tokenizer.tokenizer
         if not isinstance(tokenizer, HFWordTokenizer):
             return self._count(array)
-        chunks, offsets = tokenizer.chunks_of(array)
-        if len(chunks) == len(array):  # whole texts rarely repeat, and would fill the memory
+        array_of_chunks, offsets = tokenizer.chunks_of(array)
+        if len(array_of_chunks) == len(array):  # whole texts rarely repeat and would fill the cache
             return self._count(array)
-        of_texts, cached = as_bytes(chunks), self._cached
+        chunks, cached = as_bytes(array_of_chunks), self._cached
         if len(cached) > MAX_CACHED:
             cached.clear()
-        new = [chunk for chunk in dict.fromkeys(of_texts) if chunk not in cached]
+        new = [chunk for chunk in dict.fromkeys(chunks) if chunk not in cached]
         if new:
             cached.update(zip(new, self._count(texts_array(new)), strict=True))
-        counts = np.fromiter(map(cached.__getitem__, of_texts), np.int64, len(of_texts))
-        ends: list[int] = np.diff(starts_of(counts)[offsets]).tolist()
-        return ends
+        counts = np.fromiter(map(cached.__getitem__, chunks), np.int64, len(chunks))
+        sums: list[int] = np.diff(starts_of(counts)[offsets]).tolist()
+        return sums
 
     def _count(self, texts: pa.StringArray) -> list[int]:
         lookup = self.words.look_up(texts)
