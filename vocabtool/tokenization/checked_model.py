@@ -87,9 +87,7 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 
 
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
-    """Return one line for each dangerous op of the served graph.
-
-    The result also has a line for each asset that is outside the model.
+    """Return a line for each dangerous op of the served graph, and each asset outside the model.
 
     The line of an op says where the op is, such as ``ReadFile at function __inference_f_12/read``.
     An op in several places is listed once.
@@ -111,18 +109,19 @@ def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
 
 
 def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
+    """Return whether an op may use files outside the model, the network or Python."""
     if node.op == PRINT:
         return node.bytes_of(b"output_stream") not in PRINT_STREAMS
     if node.op not in FROM_FILE:
         match = VARIANT.match(node.op)
         plain = match[1] if match else node.op
         return node.op in DANGEROUS or plain in DANGEROUS or plain.startswith(COLLECTIVE)
-    # A table may be filled from an asset of the model, or from a file that is never read.
+    # The op fills a table from a file, which must be an asset of the model.
     graph = linker.graph
     origin = linker.origin(body, node.data_input(1))
-    if origin is None:  # safe if nothing can call the function
-        called = linker.callers(body.name) or body.name in graph.objects.captures
-        return not body.name or bool(called)
+    if origin is None:  # safe only in a function that nothing can call
+        is_called = bool(linker.callers(body.name)) or body.name in graph.objects.captures
+        return not body.name or is_called
     if origin.object_id is not None:
         return graph.objects.get(origin.object_id).kind != "asset"
     if origin.node is None or origin.body.name:
@@ -131,6 +130,7 @@ def _reaches_out(linker: Linker, body: Body, node: Node) -> bool:
 
 
 def import_tensorflow() -> ModuleType:
+    """Import TensorFlow. Raises :class:`UnsupportedFormat` if it cannot be imported."""
     return _import("tensorflow", "running a model needs")
 
 
@@ -184,6 +184,7 @@ def load_checked(opened: graph_files.GraphFile, *, trust: bool) -> Any:
 
 
 def _parse(opened: graph_files.GraphFile) -> Proto:
+    """Return the model as a protobuf, with only the served graph, and without ops that write."""
     from google.protobuf import message
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -201,28 +202,30 @@ def _parse(opened: graph_files.GraphFile) -> Proto:
     del saved.meta_graphs[:number]
     graph = saved.meta_graphs[0].graph_def
     # With two functions of the same name, one could be checked and the other one run.
-    counted = Counter(function.signature.name for function in graph.library.function)
-    ((name, times),) = counted.most_common(1) or [("", 0)]
-    if times > 1:
-        raise InvalidFile(f"{times} functions have the same name {printable(name.encode())!r}")
+    names = Counter(function.signature.name for function in graph.library.function)
+    for name, count in names.most_common(1):
+        if count > 1:
+            raise InvalidFile(f"{count} functions have the same name {printable(name.encode())!r}")
     for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
         for node in nodes:
             if node.op.encode() in CHECKPOINT_WRITERS:
-                name, waits = node.name, [r for r in node.input if r.startswith("^")]
+                name = node.name
+                control_inputs = [source for source in node.input if source.startswith("^")]
                 node.Clear()
                 node.name, node.op = name, "NoOp"
-                node.input.extend(waits)
+                node.input.extend(control_inputs)
     return saved
 
 
 def _load(folder: str) -> Any:
+    """Load a model. If an op is unknown, import tensorflow_text, which may register it."""
     tensorflow = import_tensorflow()
-    for last in (False, True):
+    for is_last in (False, True):
         try:
             return tensorflow.saved_model.load(folder)
         except Exception as error:
             missing = UNREGISTERED.search(str(error))
-            if last or missing is None:
+            if is_last or missing is None:
                 what = reason_of(error).replace(f"{folder}/", "")
                 if missing is not None:
                     what = f"the op {missing[1]} is unknown"
@@ -234,6 +237,8 @@ def _load(folder: str) -> Any:
 def reason_of(error: Exception) -> str:
     """Return the line of a TensorFlow error's message that states the reason."""
     lines = [line.strip() for line in str(error).splitlines()]
-    reasons = [line for line in lines if line and not line.startswith("[[")]
-    line = reasons[-1 if reasons[:1] == [GRAPH_FAILS] else 0] if reasons else type(error).__name__
-    return printable(line[:MAX_LINE].encode("utf-8", "replace"))
+    lines = [line for line in lines if line and not line.startswith("[[")]  # [[nodes]]
+    reason = lines[0] if lines else type(error).__name__
+    if reason == GRAPH_FAILS:  # a stack trace follows, then the reason
+        reason = lines[-1]
+    return printable(reason[:MAX_LINE].encode("utf-8", "replace"))

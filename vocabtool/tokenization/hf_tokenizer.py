@@ -134,6 +134,7 @@ class Cuts(NamedTuple):
 
 
 def _are_in(characters: bytes, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return whether each byte of ``data`` is one of some characters."""
     table = np.zeros(256, np.bool_)
     table[list(characters)] = True
     return table[data]
@@ -262,6 +263,7 @@ class HFWordTokenizer:
         return tuple(_describe(self.document, self._model_type, self._added))
 
     def _look_up(self, texts: pa.StringArray) -> WordLookup:
+        """Return the words of texts without cutting the texts into chunks."""
         strings = [text.decode("utf-8", "replace") for text in as_bytes(texts)]
         if self._lower:
             strings = [string.lower() for string in strings]
@@ -446,8 +448,9 @@ def _check_parts(document: Json) -> None:
             prepended += len(prefix.encode("utf-8", "replace"))
         if isinstance(content, str):
             pattern = step.get("pattern")
-            matches_empty = isinstance(pattern, dict) and "Regex" in pattern  # perhaps
-            growth *= max(1, len(content.encode("utf-8", "replace")) + matches_empty)
+            is_regex = isinstance(pattern, dict) and "Regex" in pattern
+            # A regular expression may match between two characters, which both stay.
+            growth *= max(1, len(content.encode("utf-8", "replace")) + is_regex)
     if growth > MAX_GROWTH or prepended > MAX_PREPENDED:
         raise InvalidFile(
             f"the normalizer can make a text {growth:,} times as long and prepend {prepended:,} "
@@ -599,6 +602,7 @@ def _is_marked_bpe(document: Json, tokenizer: Any) -> bool:
 
 
 def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
+    """Yield the lines of :meth:`HFWordTokenizer.describe`."""
     yield "read bytes that are not UTF-8 as U+FFFD"
     if document.get(LOWER) is True:
         yield f"lower-case ({SENTENCES})"
@@ -622,6 +626,7 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
 
 
 def _describe_part(step: Json) -> Iterator[str]:
+    """Describe a normalizer or a pre-tokenizer."""
     match step.get("type"):
         case "BertNormalizer":
             lower = step.get("lowercase", True)

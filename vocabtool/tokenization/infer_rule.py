@@ -283,16 +283,10 @@ def steps_of(op: TracePoint) -> StepsOfOp:
     if node.op in BRANCHES | LOOPS:
         raise op.refuse("its output depends on values that are only known when the model runs")
     name = node.op.removeprefix(b"TFText>")
-    if name in OUTPUTS:
-        output_name, output = OUTPUTS[name]
-        # Inside a function, an output is referred to by its name, elsewhere by its number.
-        is_text = tensor.output == output
-        if tensor.output_name:
-            is_text = tensor.output_name == output_name
-        if not is_text:
-            raise op.refuse(
-                "the lookup does not read the output that contains the words of the text"
-            )
+    # Inside a function, an output is referred to by its name, elsewhere by its number.
+    output = tensor.output_name or tensor.output
+    if output not in OUTPUTS.get(name, (output,)):
+        raise op.refuse("the lookup does not read the output that contains the words of the text")
     if name in STEPS:
         return (STEPS[name](op),), node.data_input(0)
     if name in SOURCES:
@@ -326,6 +320,7 @@ def _split(op: TracePoint) -> Step:
 
 
 def _ngrams(op: TracePoint) -> Step:
+    """Return the step of an op that makes n-grams."""
     node = op.maker
     if node.integer_of(b"pad_width") or op.flag(b"preserve_short_sequences", False):
         raise op.refuse("it pads texts, or keeps texts that are too short")
@@ -361,6 +356,7 @@ def _bert_normalize(op: TracePoint) -> Step:
 
 
 def _join(op: TracePoint) -> StepsOfOp:
+    """Put constants before and after a text. No two texts may be joined."""
     separator = op.maker.bytes_of(b"separator")
     if len(op.maker.data_inputs) > MAX_JOINED:
         raise op.refuse(f"it joins more than {MAX_JOINED} strings")
@@ -383,6 +379,7 @@ def _join(op: TracePoint) -> StepsOfOp:
 
 
 def _encode(op: TracePoint) -> StepsOfOp:
+    """Repair texts, or split them into characters or where the script changes."""
     if op.maker.bytes_of(b"output_encoding").upper() not in UTF8:
         raise op.refuse("its output is not UTF-8")
     maker = op.input(0).behind_reshapes().node
@@ -600,8 +597,8 @@ def _is_size(number: TracePoint) -> bool:
             return False
         number = number.input(0)
         if node.op in (b"Size", b"Shape"):
-            texts = infer_steps(number)
-            return not isinstance(texts, Unclear) and not texts[0]
+            inferred = infer_steps(number)
+            return not isinstance(inferred, Unclear) and inferred[0] == ()  # texts without a change
     return False
 
 

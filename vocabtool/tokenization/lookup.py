@@ -147,6 +147,7 @@ class Spellings(NamedTuple):
     offsets: Integers
 
     def of_word(self, word: int) -> list[tuple[bytes, bool]]:
+        """Return the pieces of word ``word``, and whether each is known."""
         start, end = self.offsets[word : word + 2].tolist()
         return list(zip(self.pieces[start:end], self.known[start:end].tolist(), strict=True))
 
@@ -192,37 +193,41 @@ def join_lookups(lookups: Iterable[WordLookup]) -> WordLookup:
 
     A distinct word takes about 100 bytes here, and several times as much as a :class:`SpelledWord`.
     """
-    # The distinct pieces, each with whether it is known, are numbered.
+    # Replace the pieces of all words by numbers, one for each distinct piece and whether it is
+    # known. ``unspelled``: the lookups without their pieces.
     numbers: dict[tuple[bytes, bool], int] = {}
-    bare: list[WordLookup] = []
+    unspelled: list[WordLookup] = []
     keys, spellings = [], []
     for lookup in lookups:
-        count = len(lookup.ids)
         spelled = lookup.spelled
         if spelled is None:
-            spelled = Spellings([], np.zeros(0, np.bool_), np.zeros(count + 1, np.int64))
+            no_pieces = np.zeros(len(lookup.ids) + 1, np.int64)
+            spelled = Spellings([], np.zeros(0, np.bool_), no_pieces)
         pairs = zip(spelled.pieces, spelled.known.tolist(), strict=True)
         pieces = np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], np.int32)
         spellings.append(pa.ListArray.from_arrays(pa.array(spelled.offsets, pa.int32()), pieces))
         keys.append(_keys(lookup, spelled.offsets, pieces))
-        bare.append(lookup._replace(spelled=None))
+        unspelled.append(lookup._replace(spelled=None))
+
+    # Give words with the same key the same code. ``first``: where each code occurs first.
     new_codes, first = _first_places(pa.concat_arrays(keys))
     del keys
-    distinct = pa.concat_arrays([lookup.distinct.view(pa.binary()) for lookup in bare]).take(first)
-    starts = starts_of([len(lookup.ids) for lookup in bare]).tolist()
+    distinct = pa.concat_arrays([lookup.distinct.view(pa.binary()) for lookup in unspelled])
+    distinct = distinct.take(first)
+    starts = starts_of([len(lookup.ids) for lookup in unspelled])[:-1].tolist()
     codes = [
-        new_codes[lookup.codes + start] for lookup, start in zip(bare, starts[:-1], strict=True)
+        new_codes[lookup.codes + start] for lookup, start in zip(unspelled, starts, strict=True)
     ]
     joined = WordLookup(
         np.concatenate(codes).astype(np.int32),
-        starts_of(np.concatenate([np.diff(lookup.offsets) for lookup in bare])),
+        starts_of(np.concatenate([np.diff(lookup.offsets) for lookup in unspelled])),
         distinct.view(pa.string()),
-        known=np.concatenate([lookup.known for lookup in bare])[first],
-        ids=np.concatenate([lookup.ids for lookup in bare])[first],
-        positions=np.concatenate([lookup.positions for lookup in bare])[first],
+        known=np.concatenate([lookup.known for lookup in unspelled])[first],
+        ids=np.concatenate([lookup.ids for lookup in unspelled])[first],
+        positions=np.concatenate([lookup.positions for lookup in unspelled])[first],
         unique=len(_first_places(distinct)[1]) == len(distinct),
     )
-    if bare[0].pieces is None:
+    if unspelled[0].pieces is None:
         return joined
     lists = pa.concat_arrays(spellings).take(first)
     offsets, pieces = list_offsets(lists), lists.flatten().to_numpy()

@@ -209,8 +209,8 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
     Returns the chunks, and where the chunks of each text begin: shape (n + 1,).
     """
     data = text_data(texts)
-    is_last = data == SPACE
-    is_last |= data - TAB <= RETURN - TAB
+    is_last = data == SPACE  # for each byte: whether a chunk ends there
+    is_last |= data - TAB <= RETURN - TAB  # from TAB to RETURN; below TAB, uint8 wraps around
     bounds = text_bounds(texts)
     ends = bounds[1:] - 1 - bounds[0]
     is_last[ends[ends >= 0]] = True

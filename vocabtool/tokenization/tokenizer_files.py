@@ -195,9 +195,10 @@ def keras_rule(settings: keras.Settings) -> Rule:
         return Rule((*steps, text_steps.Characters()))
     split = settings.split.encode("utf-8", "ignore")
     filtered = settings.filters.encode("utf-8", "ignore").decode()
-    if filtered:
-        one_of = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
-        steps.append(text_steps.RegexReplace(f"[{one_of}]", split.decode().replace("\\", "\\\\")))
+    if filtered:  # each of these characters becomes a separator
+        escaped = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
+        separator = split.decode().replace("\\", "\\\\")
+        steps.append(text_steps.RegexReplace(f"[{escaped}]", separator))
     return Rule((*steps, text_steps.SplitOn(split), text_steps.DropEmpty()))
 
 

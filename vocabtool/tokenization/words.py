@@ -86,11 +86,7 @@ class Words:
     @classmethod
     @check_arguments
     def of(
-        cls,
-        model: str | Path | Vocabulary,
-        *,
-        name: str | None = None,
-        rule: str | None = None,
+        cls, model: str | Path | Vocabulary, *, name: str | None = None, rule: str | None = None
     ) -> Words:
         """Return the words of a model, of a vocabulary file, or of a vocabulary.
 
