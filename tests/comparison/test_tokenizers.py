@@ -65,10 +65,7 @@ def test_bytes_and_blanks_are_decoded() -> None:
     """Bytes are decoded; runs of ``▁`` and of ``Ġ`` are blanks; the character ``▁`` is no blank."""
     a = ["Ġcaf\u00c3\u00a9", "ĠĠ", "Ġ", "\u00c3", "<|end|>", "added 漢", "âĸģ", "Ġâĸģ"]
     b = ["▁café", "▁▁", "▁", "<0xC3>", "<|end|>", "a▁b"]
-    found = diff(
-        vocabulary(a, marker="Ġ"),
-        vocabulary(b, marker="▁"),
-    )
+    found = diff(vocabulary(a, marker="Ġ"), vocabulary(b, marker="▁"))
     tokens = ["▁café", "▁ ", "▁", "\udcc3", "<|end|>", "added 漢", "##▁", "▁▁", "<0xC3>", "a b"]
     assert [t.decode("utf-8", "surrogateescape") for t in found.tokens.to_pylist()] == tokens
     assert found.common == 4

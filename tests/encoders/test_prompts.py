@@ -14,11 +14,7 @@ from tests.builders import onnx_models
 from tests.builders.minilm import minilm
 from tests.builders.tiny_sentence_transformer import build
 from tests.builders.word_piece import tokenizer_of
-from tests.encoder_cases import (
-    PIECES,
-    lengths,
-    with_ends,
-)
+from tests.encoder_cases import PIECES, lengths, with_ends
 from vocabtool import Index, embed, open_encoder
 from vocabtool.documents import ReadOptions
 from vocabtool.errors import InvalidFile, OtherModel, UnsupportedFormat, VocabtoolError

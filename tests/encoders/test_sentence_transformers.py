@@ -87,8 +87,7 @@ def test_quiet(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "file",
-    ["README.md", ".cache", "model.safetensors", "1_Pooling/config.json", "config2.json"],
+    "file", ["README.md", ".cache", "model.safetensors", "1_Pooling/config.json", "config2.json"]
 )
 def test_fingerprint(sound: Path, model: Path, file: str) -> None:
     """All files count but what people read."""

@@ -61,9 +61,7 @@ UNLIKE: dict[Kind, list[str | bytes]] = {
     "emoji": ["😀", "!🎉"],
     # "clas": in "class" the s is no plural; "recant": "recent" is not ten times as frequent;
     # "clashed": two edits; "file", "tasty", "came": short words have neighbours by chance
-    "other": [
-        *("e.g.", "cut", "xapian", b"caf\xe9", "clas", "recant", "clashed", "file", "taska"),
-    ],
+    "other": [*("e.g.", "cut", "xapian", b"caf\xe9", "clas", "recant", "clashed", "file", "taska")],
 }
 CASES: list[tuple[str | bytes, Kind, str | None]] = [
     *LIKE,

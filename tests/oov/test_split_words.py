@@ -31,9 +31,7 @@ TEXTS = (
     "日 the cat of the cat",
     "",
 )
-NAMES = [
-    *("word", "pieces", "count", "documents", "cost", "known", "kind", "parts", "example"),
-]
+NAMES = [*("word", "pieces", "count", "documents", "cost", "known", "kind", "parts", "example")]
 NUMPY = "num ##py"
 SHA = " ".join([HASH[0], *(f"##{c}" for c in HASH[1:])])
 ROWS = [

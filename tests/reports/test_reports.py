@@ -358,7 +358,7 @@ def test_json_by_hand(tmp_path: Path) -> None:
     }
     lists = document["entries"]
     assert lists["common"][0] == {
-        **{"token": "the", "id_a": 1, "id_b": 2, "kind_a": "word", "kind_b": "word"},
+        **{"token": "the", "id_a": 1, "id_b": 2, "kind_a": "word", "kind_b": "word"}
     }
     assert lists["only_b"] == [
         {"token": "paris", "id_b": 3, "kind_b": "word"},

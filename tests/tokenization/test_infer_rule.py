@@ -71,10 +71,7 @@ def slice_of(value: bytes, **masks: int) -> tuple[bytes, ...]:
         b.const(b"begin", b.int64_tensor([0])),
         b.const(b"end", b.int64_tensor([1])),
         b.const(b"step", b.int64_tensor([1])),
-        y(
-            *(b"StridedSlice", value, b"begin", b"end", b"step"),
-            **numbers,
-        ),
+        y(*(b"StridedSlice", value, b"begin", b"end", b"step"), **numbers),
     )
 
 
@@ -249,11 +246,7 @@ FUNCTIONS: dict[str, tuple[Nodes, Nodes, tuple[str, ...] | str]] = {
     ),
     "a loop": (*loop(LOWER_ARGUMENT, returns=RETURNED), LOOP),
     "a branch": ([BRANCH], [FINDING], "the op If: the text may decide which branch runs"),
-    "a function that calls itself": (
-        [],
-        [b.function(b"f", [b"x"], AGAIN, *find(b"x"))],
-        ENDLESS,
-    ),
+    "a function that calls itself": ([], [b.function(b"f", [b"x"], AGAIN, *find(b"x"))], ENDLESS),
     "functions that call each other": ([], calling_each_other(), MANY),
     "ways that double": ([], doubling(), MANY),
 }

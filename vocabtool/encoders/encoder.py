@@ -37,13 +37,7 @@ from numpy.typing import NDArray
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
 from vocabtool.documents.batch import ReadLog
 from vocabtool.documents.options import ReadOptions
-from vocabtool.errors import (
-    InvalidFile,
-    OperatorFailed,
-    UnsupportedFormat,
-    VocabtoolError,
-    reading,
-)
+from vocabtool.errors import InvalidFile, OperatorFailed, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
 from vocabtool.formats.encoder_files import read_settings
 from vocabtool.system.arguments import check_options
@@ -496,7 +490,7 @@ class PromptEncoder(Encoder):
     def __init__(
         self, encoder: Encoder, prompts: Prompts, dim: int, notes: tuple[str, ...]
     ) -> None:
-        self.plain, self._prompts, self._more = encoder, prompts, notes
+        self.plain, self._prompts, self._prompt_notes = encoder, prompts, notes
         self.kind, self.threads, self.dim = encoder.kind, encoder.threads, dim
         self.max_batch = encoder.max_batch
         self.options = replace(
@@ -527,7 +521,7 @@ class PromptEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*self.plain.notes, *self._more)
+        return (*self.plain.notes, *self._prompt_notes)
 
     def encode(self, texts: Texts) -> Vectors:
         return self._cut(self.plain.encode(self._after(self._prompts.document, texts)))
@@ -544,10 +538,12 @@ class PromptEncoder(Encoder):
         return [self._cut(batch) for batch in self.plain.encode_batches(prompted, size)]
 
     def with_words(self, words: Words) -> PromptEncoder:
-        return PromptEncoder(self.plain.with_words(words), self._prompts, self.dim, self._more)
+        return PromptEncoder(
+            self.plain.with_words(words), self._prompts, self.dim, self._prompt_notes
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PromptEncoder, (self.plain, self._prompts, self.dim, self._more)
+        return PromptEncoder, (self.plain, self._prompts, self.dim, self._prompt_notes)
 
     def _after(self, prompt: str, texts: Texts) -> Texts:
         """Put a prompt before each text, but not before a blank text that the encoder skips."""

@@ -46,11 +46,7 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import encoder_files, hf_tokenizer, tokenizer_folder
 from vocabtool.formats.files import MAX_NAMED, find_folder
 from vocabtool.formats.tokenizer_folder import LOWER
-from vocabtool.tokenization.hf_tokenizer import (
-    HFWordTokenizer,
-    library_errors,
-    without_own_keys,
-)
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, library_errors, without_own_keys
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 

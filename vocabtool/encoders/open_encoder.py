@@ -171,7 +171,7 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
 
 
 def is_encoder(value: object) -> bool:
-    """Return whether an object has what an encoder needs, also if its class is another."""
+    """Return whether an object has the attributes of an :class:`Encoder`, whatever its class."""
     methods = (getattr(value, name, None) for name in ("encode", "encode_queries"))
     return getattr(value, "kind", None) in KINDS and all(map(callable, methods))
 
@@ -229,6 +229,7 @@ def _recognise(model: str | Path) -> EncoderKind:
 
 
 def _recognise_file(file: Path) -> EncoderKind:
+    """Return the kind of a model in one file. Raises :class:`UnknownFormat` for other files."""
     from vocabtool.formats import detection, onnx
     from vocabtool.formats.saved_model import graph_files
 
@@ -245,7 +246,7 @@ def _recognise_file(file: Path) -> EncoderKind:
         if reader is graph_files.GRAPH_FILE:
             return "tensorflow"
         if reader is onnx.READER:
-            encoder_files.find_onnx(file)  # or it raises why not
+            encoder_files.find_onnx(file)  # raises an error if this is no encoder
             return "onnx"
     tried = tuple(f"{reader.format}: {reader.recognise(source)}" for reader in vector_readers)
     if reader is not graph_files.OTHER_GRAPH:

@@ -382,9 +382,11 @@ class TensorFlowEncoder(Encoder):
         tensorflow = import_tensorflow()
         # A list of bytes without a shape is ten times as fast.
         tensor = tensorflow.constant([*texts], "string")
-        shape = self._output.function.text_shape or ()
-        if len(shape) != 1:
-            tensor = tensorflow.reshape(tensor, [len(texts), *[1] * len(shape)][: len(shape)])
+        shape = self._output.function.text_shape
+        if not shape:  # one text per call
+            tensor = tensorflow.reshape(tensor, [])
+        elif len(shape) > 1:
+            tensor = tensorflow.reshape(tensor, [len(texts), *[1] * (len(shape) - 1)])
         try:
             return self._output.read(self._output.function.call(tensor), len(texts))
         except (tensorflow.errors.OpError, UnicodeDecodeError) as error:

@@ -254,6 +254,7 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self.vectors, self.options), {"_notes": self._notes}
 
     def _known_rows(self, texts: pa.StringArray) -> KnownRows:
+        """Return the matrix rows of the known words, or pieces, of texts."""
         lookup = self.words.tokenizer.look_up(texts)
         rows: NDArray[np.integer]
         if lookup.spelled is None:

@@ -83,24 +83,28 @@ def train(sources: Sources, request: Training) -> TrainedVectors:
     read = request.read or ReadOptions()
     read.refuse_weights()
     size, split = extent(sources, read=read).bytes, Rule(parse_rule(rule)).token_codes
-    known = {b"": 0}  # the number of each word; 0 stands for what gets no vector
-    texts: list[NDArray[np.int32]] = []  # the words of all texts
+
+    # Read the texts as numbers of words.
+    number_of = {b"": 0}  # 0 stands for what gets no vector
+    texts: list[NDArray[np.int32]] = []
     documents = tokens = 0
     stream = Stream.of(batches(sources, read, log=log))
-    for cut in stream.map(lambda batch: batch.texts).map(split):
-        ends = cut.offsets[1:]
-        documents, tokens = documents + len(ends), tokens + len(cut.codes)
+    for batch in stream.map(lambda batch: batch.texts).map(split):
+        ends = batch.offsets[1:]
+        documents, tokens = documents + len(ends), tokens + len(batch.codes)
         if tokens > MAX_TOKENS:
             raise VocabtoolError(f"the texts have more than {MAX_TOKENS:,} words: train on a part")
-        words = [word if WORD.fullmatch(word) else b"" for word in as_bytes(cut.distinct)]
-        numbers = np.array([known.setdefault(word, len(known)) for word in words], np.int32)
+        words = [word if WORD.fullmatch(word) else b"" for word in as_bytes(batch.distinct)]
+        numbers = np.array([number_of.setdefault(w, len(number_of)) for w in words], np.int32)
         # 0 also stands ``window`` times after each text: no window reaches the next text.
-        texts.append(np.insert(numbers[cut.codes], np.repeat(ends, window), 0))
+        texts.append(np.insert(numbers[batch.codes], np.repeat(ends, window), 0))
         show("texts read", log.bytes / size if size else 0.0)
     if not documents:
         raise no_documents(names_of(sources) or ["the texts"], log.skipped.first)
-    corpus, spellings = np.concatenate(texts), [*known]
+    corpus, spellings = np.concatenate(texts), [*number_of]
     del texts  # as large as the corpus
+
+    # Choose the words that get a vector.
     counts = np.bincount(corpus)
     frequent = (np.flatnonzero(counts[1:] >= min_count) + 1).tolist()  # 0 gets no vector
     order = sorted(frequent, key=lambda at: (-counts[at], spellings[at]))[: request.max_words]
@@ -110,7 +114,7 @@ def train(sources: Sources, request: Training) -> TrainedVectors:
             f"--min-count {min_count:,} times or more, got {len(order):,} among {tokens:,} words: "
             "train on more texts, or lower --dim or --min-count"
         )
-    rows = np.full(len(known), -1, np.int32)
+    rows = np.full(len(spellings), -1, np.int32)
     rows[order] = np.arange(len(order))
     vectors = _decompose(_associations(corpus, rows, window, show), dim)
     show("vectors computed", 1.0)
@@ -120,20 +124,21 @@ def train(sources: Sources, request: Training) -> TrainedVectors:
 def _associations(
     corpus: NDArray[np.int32], rows: NDArray[np.int32], window: int, show: Progress
 ) -> csr_array:
-    """Return M. ``rows``: the row of each number in ``corpus``, or -1."""
+    """Return M. ``rows``: for each number in ``corpus`` the row of the word in M, or -1."""
     size, distances = int(rows.max()) + 1, np.arange(1, window + 1)
-    near = csr_array((size, size), dtype=np.int64)  # of pairs whose w comes before c
+    near = csr_array((size, size), dtype=np.int64)  # n(w, c) of pairs whose w comes before c
     shape = BLOCK, BLOCK + window
+    # For each word of a block: window + 1 - d for the word that is d words behind it.
     weights = diags_array(distances[::-1], offsets=distances, shape=shape, dtype=np.int64).tocsr()
     for start in range(0, len(corpus), BLOCK):
         block = rows[corpus[start : start + BLOCK + window]]
         places = np.flatnonzero(block >= 0).astype(np.int32)  # else all indices take 8 bytes
         ones = np.ones(len(places), np.int64)
-        right = csr_array((ones, (places, block[places])), (BLOCK + window, size))
-        near = near + right[:BLOCK].T @ (weights @ right)
+        is_word = csr_array((ones, (places, block[places])), (BLOCK + window, size))
+        near = near + is_word[:BLOCK].T @ (weights @ is_word)
         show("neighbours counted", min(start + BLOCK, len(corpus)) / len(corpus))
     near = near + near.T
-    totals = near.sum(axis=1).astype(np.float64)
+    totals = near.sum(axis=1).astype(np.float64)  # n(w)
     smooth = totals**0.75
     w, c = np.repeat(np.arange(size, dtype=np.int32), np.diff(near.indptr)), near.indices
     values = np.log(near.data / (totals[w] * smooth[c] / smooth.sum()))
@@ -147,6 +152,7 @@ def _associations(
 
 
 def _decompose(matrix: csr_array, dim: int) -> NDArray[np.float32]:
+    """Return vector(w) of each row w of M: shape (words, dim)."""
     start = np.random.default_rng(0).standard_normal(matrix.shape[0], np.float32)
     left, strength, _ = svds(matrix, dim, tol=TOLERANCE, v0=start)
     strongest = np.argsort(-strength)  # first, so that --dim keeps them
