@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from vocabtool.documents.options import BETWEEN
+from vocabtool.keywords.tokens import Span
 from vocabtool.reports.report import (
     NOTEBOOK_ROWS,
     Column,
@@ -19,19 +20,20 @@ from vocabtool.reports.report import (
     render_fragment,
     safe,
 )
+from vocabtool.search.hits import (
+    DEEP,
+    NO_VECTOR,
+    ZERO_VECTOR,
+    Explanation,
+    Hit,
+    Hits,
+    LegPlace,
+    QuerySummary,
+    WordSummary,
+)
+from vocabtool.search.query import is_word
+from vocabtool.search.store import ValueCount
 from vocabtool.system.messages import plural
-
-if TYPE_CHECKING:
-    from vocabtool.keywords.tokens import Span
-    from vocabtool.search.hits import (
-        Explanation,
-        Hit,
-        Hits,
-        LegPlace,
-        QuerySummary,
-        WordSummary,
-    )
-    from vocabtool.search.store import ValueCount
 
 # How the page of the server marks a word of a query.
 Mark = Literal["known", "unknown", "absent", "code", "stop"]
@@ -100,13 +102,13 @@ def _sections(hits: Hits, one_of_many: bool) -> Iterator[Section]:
 
 def _remarks(query: QuerySummary) -> Iterator[str]:
     """Yield how the query restricts the documents, and the weight of keywords with its formula."""
-    for name, parts in (
+    for name, restrictions in (
         ("left out", query.excluded),
         ("only with", query.fields),
         ("one of", query.alternatives),
     ):
-        if parts:
-            yield f"{name}: {', '.join(parts)}"
+        if restrictions:
+            yield f"{name}: {', '.join(restrictions)}"
     weight, a, m = query.weight, query.a, query.m
     if weight is None:
         return
@@ -119,26 +121,24 @@ def _remarks(query: QuerySummary) -> Iterator[str]:
     yield shown
 
 
-def hits_html(found: Hits) -> str:
+def hits_html(hits: Hits) -> str:
     """Return the best hits as a table for notebooks."""
-    rows = [
-        (f"{rank}", hit.id[:WIDTH], hit.score, hit.text[:WIDTH] + "…" * (len(hit.text) > WIDTH))
-        for rank, hit in enumerate(found.hits[:NOTEBOOK_ROWS], 1)
-    ]
+    rows = []
+    for rank, hit in enumerate(hits.hits[:NOTEBOOK_ROWS], 1):
+        text = hit.text if len(hit.text) <= WIDTH else f"{hit.text[:WIDTH]}…"
+        rows.append((str(rank), hit.id[:WIDTH], hit.score, text))
     columns = (Column("rank"), Column("id"), Column("score", "score"), Column("text"))
-    notes = notes_of(found.notes)
-    if (more := len(found) - len(rows)) > 0:
-        notes.append(f"… and {more:,} more")
-    title = plural(len(found), "hit", "hits")
-    if found.query.text:
-        title += f" for {found.query.text[:WIDTH]}"
+    notes = notes_of(hits.notes)
+    if len(hits) > len(rows):
+        notes.append(f"… and {len(hits) - len(rows):,} more")
+    title = plural(len(hits), "hit", "hits")
+    if hits.query.text:
+        title += f" for {hits.query.text[:WIDTH]}"
     return render_fragment(title, [Section(table=Table(columns, rows), notes=notes)])
 
 
 def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[str]:
     """Yield facts about a word of the query, such as whether the model knows the word."""
-    from vocabtool.search.query import is_word
-
     if not word.counts:
         yield "stop word, not searched"
         return
@@ -150,9 +150,10 @@ def facts_of(word: WordSummary, fusion: str, *, codes_first: bool) -> Iterator[s
         yield "a code: documents with it come first" if codes_first else "a code"
     if word.pieces is not None:
         yield plural(word.pieces, "piece", "pieces")
-    if (whole := word.document_frequency) is not None:
-        documents = plural(whole, "document", "documents") if whole else "no document"
-        if word.part_frequency in (None, whole):
+    frequency = word.document_frequency
+    if frequency is not None:
+        documents = plural(frequency, "document", "documents") if frequency else "no document"
+        if word.part_frequency in (None, frequency):
             yield f"in {documents}"
         else:
             yield f"complete in {documents}, its rarest part in {word.part_frequency:,}"
@@ -208,25 +209,27 @@ def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
 
 
 def _start_of_extract(text: str, why: Explanation, width: int) -> int:
-    """Return where the part with the highest sum of scores begins."""
-    forms = [text[start:end].casefold() for start, end in why.highlights]
+    """Return where the part with the highest sum of scores begins. Each word counts once."""
+    highlights = [text[start:end].casefold() for start, end in why.highlights]
     words = [(word.surface.casefold(), word.score) for word in why.words]
-    of_form: dict[str, tuple[str, float]] = {}  # a form and its word begin with the same letters
-    for form in dict.fromkeys(forms) if words else ():
+    # The word of the query that each highlight is a form of, with its score: the word that begins
+    # with the most of the same letters, or else a word that contains the highlight.
+    word_of: dict[str, tuple[str, float]] = {}
+    for form in dict.fromkeys(highlights) if words else ():
         near = max(words, key=lambda word: (_common_length(word[0], form), -len(word[0])))
-        within = (word for word in words if form in word[0])
-        is_near = _common_length(near[0], form) > 0
-        of_form[form] = near if is_near else next(within, (form, 0.0))
-    best, most, after = 0, -1.0, 0
-    for at, (first, _) in enumerate(why.highlights):
+        if not _common_length(near[0], form):
+            near = next((word for word in words if form in word[0]), (form, 0.0))
+        word_of[form] = near
+    best_start, best_score, end = 0, -1.0, 0
+    for number, (first, _) in enumerate(why.highlights):
         start = max(0, first - LEAD)
-        while after < len(forms) and why.highlights[after][1] <= start + width:
-            after += 1
-        shown = {of_form.get(form, (form, 1.0)) for form in forms[at:after]}
+        while end < len(highlights) and why.highlights[end][1] <= start + width:
+            end += 1
+        shown = {word_of.get(form, (form, 1.0)) for form in highlights[number:end]}
         score = sum(score for _, score in shown)
-        if score > most + ROUNDING:
-            best, most = start, score
-    return best
+        if score > best_score + ROUNDING:
+            best_start, best_score = start, score
+    return best_start
 
 
 def _common_length(one: str, other: str) -> int:
@@ -234,34 +237,37 @@ def _common_length(one: str, other: str) -> int:
     return len(commonprefix((one, other)))  # noqa: RUF071 - of characters
 
 
-def why_there(why: Explanation, found: Hits) -> str:
+def why_there(why: Explanation, hits: Hits) -> str:
     """Return a line that explains a hit's rank: its rank by vectors, by keywords and so on."""
-    from vocabtool.search.hits import DEEP, NO_VECTOR, ZERO_VECTOR
-
-    is_dense = found.query.fusion == "dense"
-    has_keyword = why.words or why.keyword.rank is not None
-    keywords = f"keywords {_rank(why.keyword)}" if has_keyword else "no keyword match"
-    if (why.dense.rank, why.dense.score) != (None, None):
-        told = [f"vectors {_rank(why.dense)}"]
-    elif found.query.fusion == "keyword":
-        told = ["vectors not searched"]
-    elif NO_VECTOR in found.notes or ZERO_VECTOR in found.notes:
-        told = ["the query has no vector"]
+    if why.dense.rank is not None or why.dense.score is not None:
+        reasons = [f"vectors {_rank(why.dense)}"]
+    elif hits.query.fusion == "keyword":
+        reasons = ["vectors not searched"]
+    elif NO_VECTOR in hits.notes or ZERO_VECTOR in hits.notes:
+        reasons = ["the query has no vector"]
     else:
-        told = ["the document has no vector"]
-    told.append("keywords not searched" if is_dense else keywords)
-    if why.words and not is_dense:
-        parts = {True: "", False: "parts of "}
-        words = [f"{parts[word.whole]}{word.surface} {word.score:.2f}" for word in why.words]
-        told.append(f"by {', '.join(words)}")
+        reasons = ["the document has no vector"]
+    if hits.query.fusion == "dense":
+        reasons.append("keywords not searched")
+    elif why.words:
+        reasons.append(f"keywords {_rank(why.keyword)}")
+        words = [
+            f"{'' if word.whole else 'parts of '}{word.surface} {word.score:.2f}"
+            for word in why.words
+        ]
+        reasons.append(f"by {', '.join(words)}")
+    elif why.keyword.rank is not None:
+        reasons.append(f"keywords {_rank(why.keyword)}")
+    else:
+        reasons.append("no keyword match")
     without = why.rank_without_keywords
     if without is not None:
-        told.append(f"without keywords rank {without:,}")
+        reasons.append(f"without keywords rank {without:,}")
     elif why.dense.score is not None:
-        told.append(f"without keywords below rank {DEEP:,}")
+        reasons.append(f"without keywords below rank {DEEP:,}")
     if why.fused_rank is not None:
-        told.append(f"rank {why.fused_rank:,} by the fusion alone")
-    return "; ".join(told)
+        reasons.append(f"rank {why.fused_rank:,} by the fusion alone")
+    return "; ".join(reasons)
 
 
 def _rank(leg: LegPlace) -> str:
@@ -276,46 +282,47 @@ def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: in
     characters.
     """
     shown = []
-    for each in counted:
-        value = str(each.value).lower() if isinstance(each.value, bool) else str(each.value)
-        shown.append(form.format(safe(value)[:width], each.count))
+    for entry in counted:
+        value = str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
+        shown.append(form.format(safe(value)[:width], entry.count))
     return ", ".join(shown)
 
 
 # For the page of the server.
 
 
-def hits_for_page(found: Hits) -> dict[str, Any]:
+def hits_for_page(hits: Hits) -> dict[str, Any]:
     """Return explained hits for JSON, with the facts that an HTML page shows.
 
-    The result is ``found.to_json()`` with additional members:
+    The result is ``hits.to_json()`` with additional members:
 
     - The query has ``remarks``: its restrictions, and the weight of keywords.
     - Each word has ``mark`` (such as ``unknown``), ``facts`` (texts) and ``weighs`` (idf x weight).
     - Each explanation has ``why`` (a text), ``title``, ``scores`` (texts), ``extract`` (start and
       end of the text to show, in characters), and ``other_fields`` (fields outside the extract).
     """
-    asked, answer = found.query, found.to_json()
-    codes_first = any(hit.tier for hit in found.hits)
-    answer["query"]["remarks"] = [*_remarks(asked)]
-    for word, shown in zip(asked.words, answer["query"]["words"], strict=True):
+    query, page = hits.query, hits.to_json()
+    codes_first = any(hit.tier for hit in hits.hits)
+    page["query"]["remarks"] = [*_remarks(query)]
+    for word, shown in zip(query.words, page["query"]["words"], strict=True):
         mark = shown["mark"] = mark_of(word)
         shown["weighs"] = 0.0 if mark == "absent" else (word.idf or 0.0) * (word.weight or 0.0)
-        shown["facts"] = [*facts_of(word, asked.fusion, codes_first=codes_first)]
-    for hit, shown in zip(found.hits, answer["hits"], strict=True):
-        if (why := hit.explanation) is not None:
-            start, end, _ = extract(hit, PAGE_TEXT)
-            title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
-            if path:  # of headings above the text
-                title = path if path.startswith(title) else f"{title}: {path}"
-            shown["explanation"] |= {
-                "why": why_there(why, found),
-                "title": title or hit.id,
-                "extract": [start, end],
-                "scores": [*scores_of(hit, asked.weight)],
-                "other_fields": [name for name, _ in fields_outside(hit, start, end)],
-            }
-    return answer
+        shown["facts"] = [*facts_of(word, query.fusion, codes_first=codes_first)]
+    for hit, shown in zip(hits.hits, page["hits"], strict=True):
+        if hit.explanation is None:
+            continue
+        start, end, _ = extract(hit, PAGE_TEXT)
+        title, path = (str(hit.fields.get(name) or "").strip() for name in ("title", "path"))
+        if path:  # of headings above the text
+            title = path if path.startswith(title) else f"{title}: {path}"
+        shown["explanation"] |= {
+            "why": why_there(hit.explanation, hits),
+            "title": title or hit.id,
+            "extract": [start, end],
+            "scores": [*scores_of(hit, query.weight)],
+            "other_fields": [name for name, _ in fields_outside(hit, start, end)],
+        }
+    return page
 
 
 def mark_of(word: WordSummary) -> Mark | None:
@@ -326,4 +333,6 @@ def mark_of(word: WordSummary) -> Mark | None:
         return "absent"
     if word.identifier:
         return "code"
-    return None if word.known is None else "known" if word.known else "unknown"
+    if word.known is None:
+        return None
+    return "known" if word.known else "unknown"

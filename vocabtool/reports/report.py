@@ -264,6 +264,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _write_json(data: Mapping[str, Any], file: BinaryIO) -> None:
+    """Write the figures, then the long lists with one row per line."""
     figures = {name: value for name, value in data.items() if name != "entries"}
     text = json.dumps(figures, ensure_ascii=False, indent=2)
     if "entries" not in data:
@@ -381,6 +382,7 @@ def _lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _tab_separated_table(section: Section) -> Iterator[str]:
+    """Yield the lines of a table for programs."""
     if section.table is None:
         return
     # A flag is not shown: an empty cell of another column says the same.
@@ -396,6 +398,7 @@ def _tab_separated_table(section: Section) -> Iterator[str]:
 
 
 def _drawn_table(section: Section, width: int) -> Iterator[str]:
+    """Yield the lines of a table for a terminal of ``width`` characters."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -470,6 +473,7 @@ td:first-child > bdi, td > bdi:only-child { min-width: min(9rem, 30vw); }
 
 
 def _page(report: Report) -> Iterator[str]:
+    """Yield a report as an HTML page."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -516,6 +520,7 @@ def _inert(text: str) -> str:
 
 
 def _table_element(table: Table) -> str:
+    """Return a table as HTML; an empty text for a table without rows."""
     rows = list(table.rows)
     if not rows:
         return ""
