@@ -194,7 +194,7 @@ def embed(
         encoder = fit_encoder(open_encoder(model), None if force else folder.weights(), files, read)
         plan = Plan(
             encoder=encoder.fingerprint,
-            words=_words_of(encoder),
+            words=_fingerprint_of_words(encoder),
             dim=encoder.dim,
             inputs=watched,
             source=source,
@@ -262,9 +262,10 @@ def embed(
 
 
 class Tally:
-    """What a run has encoded, and how far it is. ``counts``: of the slabs that are written.
+    """Counts what a run has encoded, and shows how far it is.
 
-    ``size``: bytes of all files.
+    ``counts``: counts of the slabs that are written. ``began``: when the run began.
+    ``size``: bytes of all files; 0 if unknown.
     """
 
     def __init__(self, log: ReadLog, size: int, progress: Progress | None) -> None:
@@ -273,11 +274,12 @@ class Tally:
         self._rows, self._lock, self._speed = 0, Lock(), Speed()
 
     def add(self, counts: Counts) -> None:
+        """Count a slab that is written."""
         self.counts += counts
         self.tell(max(self.counts.documents - self._rows, 0))  # actors of Ray tell only this
 
     def tell(self, rows: int) -> None:
-        """Show that so many more documents are encoded. Several threads may call this."""
+        """Count ``rows`` more encoded documents, and show it. Several threads may call this."""
         with self._lock:
             self._rows += rows
             self._log.done += rows
@@ -292,15 +294,19 @@ class Tally:
 def _check_arguments(
     read: ReadOptions, numbers: Mapping[str, int | None], ray_address: str | None
 ) -> None:
+    """Raise ``ValueError`` for arguments of :func:`embed` that do not go together.
+
+    ``numbers``: the arguments that must be at least 1, by name.
+    """
     read.refuse_weights()
-    keep = read.kept_fields
-    if reserved := [name for name in keep if name in RESERVED]:
+    names = read.kept_fields
+    if reserved := [name for name in names if name in RESERVED]:
         raise ValueError(
             f"keep: the name {reserved[0]!r} is reserved for a column of every shard "
             f"({', '.join(RESERVED)}): leave it out of --keep"
         )
-    if len({*keep}) < len(keep):
-        raise ValueError(f"keep: a field may be named only once, got {', '.join(keep)}")
+    if len({*names}) < len(names):
+        raise ValueError(f"keep: a field may be named only once, got {', '.join(names)}")
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise ValueError(f"{name}: wanted at least 1, got {number}")
@@ -308,7 +314,7 @@ def _check_arguments(
         raise ValueError("ray_address needs ray, the number of actors")
 
 
-def _words_of(encoder: Encoder) -> str | None:
+def _fingerprint_of_words(encoder: Encoder) -> str | None:
     """Return a hash of what decides which words of a text are unknown."""
     if encoder.words is None:
         return None
@@ -322,6 +328,11 @@ def fit_encoder(
     files: Sequence[str] | None,
     read: ReadOptions,
 ) -> Encoder:
+    """Return the encoder with weights of its words, if it needs them.
+
+    ``weights``: those of an earlier run; ``None`` to fit weights on a sample of ``files``. Raises
+    :class:`VocabtoolError` if the files cannot be read twice.
+    """
     if not isinstance(encoder, StaticEncoder) or not encoder.needs_fit:
         return encoder
     if weights is not None:
@@ -335,6 +346,10 @@ def fit_encoder(
 
 
 def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
+    """Return whether the folder has shards of the same plan, so that its run can be resumed.
+
+    Raises :class:`FolderNotEmpty` for shards of another plan. ``files``: ``None`` for objects.
+    """
     before = read_plan(folder.path)
     if before is None or not folder.has_shards():
         return False  # without shards, nothing is lost by starting anew
@@ -349,18 +364,19 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
 def sample(files: Sequence[str], read: ReadOptions) -> Iterator[bytes]:
     """Yield texts for fitting word weights: equally many from the start of each file."""
     read = replace(read, id_field=None, keep=(), on_error="skip", on_duplicate="error")
-    is_empty = True
+    total = 0
     for file in files:
-        log, is_bad = ReadLog(), True
+        log, count = ReadLog(), 0
         sampled = batches(file, read, log=log, size=SAMPLE_BYTES)
         texts = (text for batch in sampled for text in as_bytes(batch.texts))
         for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
-            is_empty = is_bad = False
+            count += 1
             yield text
-        if log.skipped.first and is_bad:
+        if not count and log.skipped.first:  # every row of the file is invalid
             first = log.skipped.first[0]
             raise InvalidFile(first.reason, file=first.place)
-    if is_empty:
+        total += count
+    if not total:
         raise NotFound(f"{', '.join(files)}: no document in it")
 
 
@@ -418,9 +434,9 @@ def tables_of(
     for batch in chain(first, batches):
         columns = [batch.id_array(), batch.texts]
         for name, kind in types.items():
-            column, others = cast_texts(batch.columns[name], kind)
+            column, misfits = cast_texts(batch.columns[name], kind)
             columns.append(column)
-            for row in others:
+            for row in misfits:
                 value = printable(bytes(batch.columns[name][row].as_buffer()))[:50]
                 reason = f"the field {name!r} has the type {kind} in the shards, got {value!r}"
                 if on_error == "raise":
@@ -438,10 +454,15 @@ def tables_of(
 
 
 def cut_slabs(tables: Iterable[pa.Table], shard_rows: int, batch_size: int) -> Iterator[Slab]:
+    """Cut documents into slabs, whatever the tables in which they come.
+
+    A slab ends after some whole batches of the encoder, at ``SLAB_BYTES`` of text, or with its
+    shard. A shard ends after ``shard_rows`` documents, or at ``SHARD_BYTES`` of text.
+    """
     slab_rows = batch_size * max(1, SLAB_ROWS // batch_size)
     shard = rows = size = 0  # number, rows and text bytes of the current shard
-    rest = pa.table({})
-    for table in chain(tables, (None,)):
+    rest = pa.table({})  # the documents that are in no slab yet
+    for table in chain(tables, (None,)):  # ``None``: there are no more tables
         if table is not None:
             rest = pa.concat_tables([rest, table]).combine_chunks() if len(rest) else table
         start = 0
@@ -582,16 +603,18 @@ class ShardMaker:
         while row < len(texts):
             batches: list[Vectors] = []
             if slab.start is not None:
-                some = texts[row : row + size]
-                batch = self._unfinished.find(slab.shard, slab.start + row, some)
-                batches = [] if batch is None else [batch]
+                earlier = self._unfinished.find(
+                    slab.shard, slab.start + row, texts[row : row + size]
+                )
+                if earlier is not None:
+                    batches = [earlier]
             if not batches:
                 _, count = next(self._pace.spans(len(texts) - row, size))
                 began = time.monotonic()
                 with self._pace.timed(count):
                     batches = self._encoder.encode_batches(texts[row : row + count], size)
-                seconds = (time.monotonic() - began) * self._plan.shard_rows / count
-                if self._resumable and slab.start is not None and seconds > KEPT_SECONDS:
+                shard_seconds = (time.monotonic() - began) * self._plan.shard_rows / count
+                if self._resumable and slab.start is not None and shard_seconds > KEPT_SECONDS:
                     self._unfinished.add(slab.shard, slab.start + row, texts[row:], batches)
             count = sum(map(len, batches))
             row += count
@@ -601,6 +624,7 @@ class ShardMaker:
 
 
 def _rest_of_shard(first: Slab, others: Iterator[Slab], on_slab: OnSlab) -> Iterator[Slab]:
+    """Yield the slabs of a shard, from its first one. ``on_slab``: is called after each slab."""
     for slab in chain([first], others):
         yield slab
         on_slab(slab.counts)
@@ -669,7 +693,10 @@ def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """A Ray actor that opens the encoder once, and makes a shard from each row."""
+    """A Ray actor that opens the encoder once, and makes a shard from each row.
+
+    ``make_maker``: a pickled function that makes the :class:`ShardMaker`.
+    """
 
     def __init__(self, make_maker: bytes) -> None:
         self._pickled = make_maker
@@ -689,14 +716,18 @@ class Actor:
 
 
 def _row(number: int, slabs: bytes, record: bytes) -> Columns:
+    """Return a row for Ray. ``number``: of the shard. ``record``: a shard or a log, as JSON."""
     columns = {"slabs": np.array([slabs], object), "record": np.array([record], object)}
     return {"number": np.array([number], np.int64), **columns}
 
 
 @contextmanager
 def _ray(address: str | None, actors: int) -> Iterator[Any]:
+    """Give Ray to the ``with`` block, connected and with the settings of :func:`run_ray`.
+
+    Errors of Ray become :class:`VocabtoolError`; the errors of a worker are raised unchanged.
+    """
     try:
-        import ray
         import ray.data
     except ImportError as error:
         raise UnsupportedFormat(

@@ -100,9 +100,9 @@ def type_in_shards(types: Iterable[pa.DataType]) -> pa.DataType:
 
 
 def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Convert texts to a type of :func:`type_in_shards`, as many as have one value of it.
+    """Convert texts to a type of :func:`type_in_shards`.
 
-    The others become null; their rows are returned, too.
+    A text that is no value of this type becomes null. Also return the rows of such texts.
     """
     is_exact = True
     if of.is_boolean(kind):  # Arrow would take the number 1 for true
@@ -114,10 +114,13 @@ def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list
     if len(texts) == 1:
         return pa.nulls(1, kind), [0]
     middle = len(texts) // 2
-    (left, wrong), (right, more) = (
-        cast_texts(half, kind) for half in (texts[:middle], texts[middle:])
-    )
-    return pa.concat_arrays([left, right]), wrong + [middle + row for row in more]
+    # Halves find the misfits fast, because there are few.
+    left, left_misfits = cast_texts(texts[:middle], kind)
+    right, right_misfits = cast_texts(texts[middle:], kind)
+    return pa.concat_arrays([left, right]), [
+        *left_misfits,
+        *(middle + row for row in right_misfits),
+    ]
 
 
 def vector_array(vectors: Vectors, dtype: Dtype) -> pa.FixedSizeListArray:
@@ -220,6 +223,7 @@ class Plan:
 
 
 def _values(plan: Plan) -> dict[str, Any]:
+    """Return the values of a plan by the names that a message shows, without its inputs."""
     values = {field.name: getattr(plan, field.name) for field in fields(plan)}
     read, _ = values.pop("read"), values.pop("inputs")
     values["text"] = not plan.text  # a message names `text=False`
@@ -227,6 +231,7 @@ def _values(plan: Plan) -> dict[str, Any]:
 
 
 def _show_value(value: Any) -> str:
+    """Return a value of a plan as a message shows it."""
     match value:
         case None | False:
             return "not given"
@@ -381,13 +386,15 @@ class UnfinishedVectors:
     def __init__(self, folder: Path, run: str, dim: int) -> None:
         self._folder, self._run, self._dim = folder, run.encode(), dim
         self._lock = Lock()
-        self._places: dict[int, dict[int, tuple[int, int, int]]] = {}  # by shard and first row
+        self._places: dict[
+            int, dict[int, tuple[int, int, int]]
+        ] = {}  # of each shard: see `_recover`
 
     def find(self, shard: int, start: int, texts: pa.StringArray) -> Vectors | None:
         """Return the vectors of texts that begin at a row of a shard, or ``None``."""
         with self._lock:
             if shard not in self._places:
-                self._places[shard] = self._scan(shard)
+                self._places[shard] = self._recover(shard)
             place = self._places[shard].get(start)
         if place is None:
             return None
@@ -421,8 +428,11 @@ class UnfinishedVectors:
     def _path(self, shard: int) -> Path:
         return self._folder / f".{NAME.format(shard)}{UNFINISHED}"
 
-    def _scan(self, shard: int) -> dict[int, tuple[int, int, int]]:
-        """Find the batches, and cut off what a kill left of the last one."""
+    def _recover(self, shard: int) -> dict[int, tuple[int, int, int]]:
+        """Return the place of each batch: offset, rows and CRC-32C, by its first row.
+
+        What a kill left of the last batch is cut off.
+        """
         places: dict[int, tuple[int, int, int]] = {}
         path = self._path(shard)
         if not path.is_file():
@@ -446,6 +456,7 @@ class UnfinishedVectors:
 
 
 def _checksum(texts: pa.StringArray, vectors: bytes) -> int:
+    """Return the CRC-32C of texts and their vectors."""
     crc32c: int = google_crc32c.value(b"\0".join(as_bytes(texts)))
     return int(google_crc32c.extend(crc32c, vectors))
 
@@ -482,6 +493,7 @@ def read_row_groups(path: Path, columns: list[str] | None = None) -> Iterator[pa
 
 
 def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> list[str]:
+    """Return the columns that are null in every row of all shards."""
     missing = list(columns)
     for path in files if missing else ():
         for table in read_row_groups(path, missing):
@@ -527,6 +539,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def read_plan(folder: Path) -> Plan | None:
+    """Read the plan of the run in a folder; ``None`` if the folder has no run."""
     file = folder / RUN
     if not file.exists():
         return None
@@ -648,6 +661,8 @@ BEGINNING: Final = re.compile(r"\.lock|_weights\.json|\.vocabtool-.*\.tmp")
 
 
 class Folder:
+    """An output folder of :func:`vocabtool.embed`, for the process that has locked it."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -659,6 +674,7 @@ class Folder:
         return manifest is not None and bool(manifest.shards)
 
     def weights(self) -> FittedWeights | None:
+        """Return the weights that were fitted for the run, if it has shards already."""
         file = self.path / WEIGHTS
         return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
@@ -674,6 +690,7 @@ class Folder:
         self._write(RUN, encode_record(plan, kind=PLAN, version=VERSION))
 
     def remove_unfinished(self) -> int:
+        """Remove the files of killed writers; return the number of shards among them."""
         unfinished = [file for file in self.path.glob(f".shard-*{PART}") if file.is_file()]
         for file in (*unfinished, *self.path.glob(".vocabtool-*.tmp")):
             file.unlink()

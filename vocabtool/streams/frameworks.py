@@ -45,6 +45,7 @@ NOT_SENT: Final = (
 
 
 def schema_of(fields: Fields) -> pa.Schema:
+    """Return the columns of :meth:`Stream.to_arrow`. Raises ``ValueError`` for wrong names."""
     if isinstance(fields, str):
         raise ValueError(f"fields: wanted a list of names, got {fields!r}: put it in a list")
     if isinstance(fields, Mapping):
@@ -59,13 +60,17 @@ def schema_of(fields: Fields) -> pa.Schema:
 def record_batch(
     schema: pa.Schema, fields: Fields, documents: Sequence[Document]
 ) -> pa.RecordBatch:
+    """Return documents as rows of ``schema``, which :func:`schema_of` made from ``fields``.
+
+    Raises :class:`VocabtoolError` for other elements and for values of the wrong type.
+    """
     need_documents(documents, "Arrow")
     columns = [string_array(document.id for document in documents)]
     columns.append(string_array(document.text for document in documents))
     for field in list(schema)[2:]:
         if fields is None:
-            every = (_json(document, dict(document.fields), "fields") for document in documents)
-            columns.append(string_array(every))
+            rows = (_json(document, dict(document.fields), "fields") for document in documents)
+            columns.append(string_array(rows))
             continue
         values: list[Any] = [document.fields.get(field.name) for document in documents]
         what = f"field {field.name!r}"
@@ -83,24 +88,29 @@ def record_batch(
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    wrong = (pa.ArrowException, TypeError, ValueError, OverflowError)
+    """Convert a value of each document. Raises :class:`VocabtoolError`, which names the document.
+
+    ``what``: the name of the field, for the message.
+    """
+    errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
-    except wrong:
+    except errors:
         for document, value in zip(documents, values, strict=True):
             try:
                 pa.array([value], kind)
-            except wrong as error:
+            except errors as error:
                 problem = f"{what}: wanted {kind}, got {value!r:.80}"
                 raise VocabtoolError(f"{document.id}: {problem}") from error
         raise
 
 
 def _json(document: Document, value: object, what: str) -> str:
+    """Return a value of a document as JSON, in UTF-8. Raises :class:`VocabtoolError`."""
     try:
         text = json.dumps(value, ensure_ascii=False)
         text.encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # a lone surrogate, which needs an escape
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise VocabtoolError(f"{document.id}: {what}: {error}; {NO_JSON}") from error
@@ -108,6 +118,7 @@ def _json(document: Document, value: object, what: str) -> str:
 
 
 def record_batches(start: Start[Document], rows: int, fields: Fields) -> Iterator[pa.RecordBatch]:
+    """See :meth:`Stream.to_arrow`. ``rows``: number of documents in a record batch."""
     schema = schema_of(fields)
     with closed_after(in_batches(start(0), rows)) as batches:
         for documents in batches:
@@ -115,6 +126,7 @@ def record_batches(start: Start[Document], rows: int, fields: Fields) -> Iterato
 
 
 def need_documents(elements: Sequence[object], what: str) -> None:
+    """Raise :class:`VocabtoolError` if an element is not a document."""
     for element in elements:
         if not isinstance(element, Document):
             kind = type(element).__name__
@@ -161,6 +173,7 @@ class InFolder:
             yield from rest(self._fill(), first)
 
     def _fill(self) -> Iterator[Document]:
+        """Yield the documents of the source, and write them to the file."""
         schema = schema_of(None).with_metadata({CACHE_KEY: self.key.encode()})
         self.folder.mkdir(parents=True, exist_ok=True)
         with (
@@ -168,7 +181,7 @@ class InFolder:
             pa.ipc.new_file(file, schema) as writer,
             closed_after(self.source(0)) as documents,
         ):
-            batch: list[Document] = []
+            batch: list[Document] = []  # a document is yielded before its batch is whole
             for document in documents:
                 batch.append(document)
                 yield document
@@ -178,6 +191,7 @@ class InFolder:
             writer.write_batch(record_batch(schema, None, batch))
 
     def _read_file(self, first: int) -> Iterator[Document]:
+        """Yield the documents in the file. Raises :class:`VocabtoolError` if ``key`` differs."""
         path = str(self.folder / CACHE_FILE)
         with (
             reading(path),
@@ -202,6 +216,7 @@ class InFolder:
 
 
 def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
+    """Yield the rows of a cache as documents. Raises :class:`InvalidFile` if it is damaged."""
     columns = [column.view(pa.binary()) for column in batch.columns]
     for column in columns:
         column.validate(full=True)
@@ -218,6 +233,8 @@ def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:
 
 
 class Encodes(Protocol):
+    """What :meth:`Stream.to_tf_dataset` needs of an encoder."""
+
     @property
     def dim(self) -> int: ...
 
@@ -232,6 +249,7 @@ def tf_dataset(
     drop_remainder: bool,
     count: int | None,
 ) -> tf.data.Dataset:
+    """See :meth:`Stream.to_tf_dataset`. ``count``: the number of documents, if it is known."""
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
@@ -268,6 +286,7 @@ def tf_dataset(
 def _tf_batches(
     start: Start[Document], columns: Mapping[str, Any], encoder: Encodes | None
 ) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield batches of documents as columns. ``columns``: the TensorFlow type of each field."""
     with closed_after(in_batches(start(0), ROWS)) as batches:
         for documents in batches:
             need_documents(documents, "TensorFlow")
@@ -284,6 +303,10 @@ def _tf_batches(
 
 
 def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    """Return a field of each document, shape (n,). Raises :class:`VocabtoolError` if one lacks it.
+
+    ``dtype``: ``object`` for strings, which become bytes in UTF-8.
+    """
     column = np.empty(len(documents), dtype)
     for row, document in enumerate(documents):
         try:
@@ -299,15 +322,15 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
 
 
 def ray_dataset(start: Start[Document], rows: int, fields: Fields) -> ray.data.Dataset:
-    schema_of(fields)  # which checks them
+    """See :meth:`Stream.to_ray`. ``rows``: number of documents in a table that Ray gets."""
+    schema_of(fields)  # raises an error for wrong fields before Ray starts
     try:
         import ray.data
-        from ray.data import block, datasource
     except ImportError as error:
         wanted = "ray is not installed: pip install '.[ray]'"
         raise UnsupportedFormat(wanted) from error
     library: Any = ray  # only partly typed
-    tasks: Any = datasource
+    tasks = library.data.datasource
 
     def read() -> Iterator[pa.Table]:
         return (pa.Table.from_batches([batch]) for batch in record_batches(start, rows, fields))
@@ -316,7 +339,7 @@ def ray_dataset(start: Start[Document], rows: int, fields: Fields) -> ray.data.D
         library.cloudpickle.dumps(read)
     except (TypeError, AttributeError, ValueError) as error:
         raise ValueError(NOT_SENT.format(error)) from error
-    nothing_known = block.BlockMetadata(
+    nothing_known = library.data.block.BlockMetadata(
         num_rows=None, size_bytes=None, input_files=None, exec_stats=None
     )
     # One task reads the stream. The class is created here because Ray is imported on use; it is

@@ -67,11 +67,13 @@ def begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
 
 
 def rest(items: Iterable[T], first: int) -> Iterator[T]:
+    """Yield all but the first ``first`` items, which are read and dropped."""
     with closed_after(items) as remaining:
         yield from islice(remaining, first, None)
 
 
 def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
+    """Yield the items from position ``first`` on. A sequence is not read before this position."""
     if not is_indexable(source):
         yield from rest(cast(Iterable[T], source), first)
         return
@@ -85,6 +87,11 @@ def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
 def map_elements(
     source: Start[T], fn: Callable[[T], R], workers: int, ordered: bool, kind: Workers, first: int
 ) -> Iterator[R]:
+    """See :meth:`Stream.map`.
+
+    ``first``: if results are in order, the first elements need not be read; otherwise all elements
+    are mapped, and the first results are dropped.
+    """
     unread, dropped = (first, 0) if ordered else (0, first)
     elements, work = number_elements(source, unread), partial(_call, fn)
     with closed_after(elements):
@@ -95,6 +102,7 @@ def map_elements(
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
+    """See :meth:`Stream.flat_map`."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
@@ -107,6 +115,7 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
+    """See :meth:`Stream.filter`."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             if _call(fn, element):
@@ -114,11 +123,13 @@ def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
 
 
 def number_elements(source: Start[T], first: int) -> Iterator[tuple[int, T]]:
+    """Begin a pass, and yield each element after its number, from ``first + 1`` on."""
     with closed_after(source(first)) as remaining:
         yield from enumerate(remaining, first + 1)
 
 
 def _call(fn: Callable[[T], R], element: tuple[int, T]) -> R:
+    """Call ``fn`` with a numbered element. Raises :class:`OperatorFailed` if it fails."""
     try:
         return fn(element[1])
     except (VocabtoolError, MemoryError):  # says itself what failed
@@ -130,6 +141,7 @@ def _call(fn: Callable[[T], R], element: tuple[int, T]) -> R:
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
+    """Return the error that says at which element ``fn`` failed, and how."""
     match element[1]:
         case Document(id=place) | [Document(id=place)]:
             pass
@@ -142,12 +154,14 @@ def _failure(
 
 
 def take(source: Start[T], most: int, first: int) -> Iterator[T]:
+    """See :meth:`Stream.take`."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
 def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
+    """See :meth:`Stream.skip`."""
     return source(first + count)
 
 
@@ -155,14 +169,15 @@ def repeat(
     source: Start[T], times: int | None, rows: Callable[[], int | None], first: int
 ) -> Iterator[T]:
     """See :meth:`Stream.repeat`. ``rows`` returns the number of elements in a pass, or ``None``."""
-    known = rows() if first else None
-    if not known:
+    length = rows() if first else None
+    if not length:
         return rest(_passes(source, times, 0), first)
-    left = None if times is None else times - first // known
-    return _passes(source, left, first % known)
+    left = None if times is None else times - first // length
+    return _passes(source, left, first % length)
 
 
 def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
+    """Yield the elements of several passes. ``first``: where the first pass begins."""
     for _ in count() if times is None else range(times):
         is_empty = True
         with closed_after(source(first)) as remaining:
@@ -175,10 +190,12 @@ def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
 
 
 def prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
+    """See :meth:`Stream.prefetch`."""
     return read_ahead(source(first), count)
 
 
 def lists(source: Start[T], size: int, first: int) -> Iterator[list[T]]:
+    """See :meth:`Stream.batch`. ``first``: number of lists to leave out."""
     return in_batches(source(first * size), size)
 
 
@@ -216,6 +233,8 @@ def text_length(item: object) -> int:
 
 @dataclass(slots=True)
 class Passes:
+    """The number of passes over a shuffled stream that have begun."""
+
     begun: int = 0
 
 
@@ -286,6 +305,7 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
 
 
 def _turn(turns: deque[Any], stream: Iterator[T], block: int) -> Iterator[T]:
+    """Yield ``block`` elements of ``stream``. If it ends, ``None`` is put last in ``turns``."""
     for _ in range(block):
         for item in stream:
             yield item
@@ -341,26 +361,34 @@ Sized: TypeAlias = Callable[[], Size]
 
 
 def size_of(source: Indexable) -> Size:
+    """Return the size of a sequence."""
     return Size(len(source), exact=True)
 
 
 def all_of(sized: Sequence[Sized]) -> Size:
+    """Return the size of several streams together."""
     sizes = [size() for size in sized]
     rows, amounts = total(size.rows for size in sizes), total(size.bytes for size in sizes)
     return Size(rows, all(size.exact for size in sizes), amounts)
 
 
 def sliced(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
+    """Return the size of a part of a stream: of its elements from ``start`` on, at most ``most``.
+
+    ``step``: number of elements in each list, if the stream consists of lists.
+    """
     rows, exact, _ = sized()
     return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
+    """Return the size of a stream that is repeated ``number`` times."""
     rows, exact, size = sized()
     return Size(None if rows is None else rows * number, exact, size and size * number)
 
 
 def exact_rows(sized: Sized) -> int | None:
+    """Return the number of elements of a stream, or ``None`` if it is not known exactly."""
     rows, exact, _ = sized()
     return rows if exact else None
 
@@ -370,7 +398,7 @@ def exact_rows(sized: Sized) -> int | None:
 COUNTED_WHOLE: Final = 1 << 30  # bytes; larger files are sampled (counting takes 0.5 s)
 BLOCK: Final = 1 << 20
 BLOCKS: Final = 256  # blocks in which line ends of a larger file are counted
-BY_LINES: Final = frozenset({"lines", "jsonl", "csv", "tsv"})
+ONE_A_LINE: Final = frozenset({"lines", "jsonl", "csv", "tsv"})  # formats of a document a line
 SHARD_ROWS: Final = 10_000  # documents in a shard of an indexable
 NO_SHARDS: Final = (
     "shuffle_shards needs files, or an object with a length and an index; for any other iterable "
@@ -400,22 +428,28 @@ class DocumentSource:
         return Size(total(map(self._count_lines, files)), False, size)
 
     def _count_lines(self, file: str) -> int | None:
+        """Return the number of documents in a file: by its metadata, or by its line ends.
+
+        In a file of more than ``COUNTED_WHOLE`` bytes, line ends are counted in a sample of blocks.
+        ``None``: the number cannot be known without reading the documents.
+        """
         rows, size = extent(file, read=self.read)
         format_, codec = kind_of(file, self.read)
-        is_by_lines = codec is None and format_ in BY_LINES and not self.read.splits_rows
+        is_by_lines = codec is None and format_ in ONE_A_LINE and not self.read.splits_rows
         if rows is not None or size is None or not is_by_lines:
             return rows
         step = BLOCK if size <= COUNTED_WHOLE else size // BLOCKS
-        ends = looked = 0
+        line_ends = bytes_read = 0
         last = b"\n"
         with Path(file).open("rb") as opened:
-            for at in range(0, size, step):
-                opened.seek(at)
+            for start in range(0, size, step):
+                opened.seek(start)
                 block = opened.read(BLOCK)
-                ends += block.count(b"\n")
-                looked += len(block)
+                line_ends += block.count(b"\n")
+                bytes_read += len(block)
                 last = block[-1:] or last
-        return (ends * size // looked if looked else 0) + (last != b"\n")
+        without_end = int(last != b"\n")  # the last line
+        return (line_ends * size // bytes_read if bytes_read else 0) + without_end
 
     def shuffled_shards(self, seed: int, buffer: int, at_once: int) -> Iterator[Document]:
         """Read the shards in random order, ``at_once`` in turn, and shuffle within a buffer.
@@ -425,6 +459,7 @@ class DocumentSource:
         sources = [source for _, source in each_source(self.sources)]
         if len(sources) > 1 and not all(isinstance(source, str) for source in sources):
             raise ValueError(SEVERAL)  # read alone, each would give the same ids
+        # The rows of each shard of a source; ``None`` if the source is one shard.
         cuts: list[tuple[Source, list[int] | None]] = []
         for source in sources:
             if isinstance(source, str):
@@ -437,12 +472,12 @@ class DocumentSource:
             else:
                 raise ValueError(NO_SHARDS)
         shards: list[tuple[Source, int, int | None]] = []  # source, first document, how many
-        for one, rows in cuts:
+        for file_or_object, rows in cuts:
             if rows is None or self.read.on_error == "skip":
-                shards.append((one, 0, None))
+                shards.append((file_or_object, 0, None))
             else:
-                places = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last is the end
-                shards += [(one, start, count) for start, count in places if count]
+                starts_and_rows = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last start is the end
+                shards += [(file_or_object, at, count) for at, count in starts_and_rows if count]
         random_of(seed, 0).shuffle(shards)
         turns: Iterator[Document] = interleave(
             lambda _: (self._shard(*shard) for shard in shards), at_once, 1
@@ -450,5 +485,6 @@ class DocumentSource:
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
+        """Yield at most ``most`` documents of a source, from document ``start`` on."""
         with closed_after(documents(source, self.read, log=self.log, start=start)) as remaining:
             yield from islice(remaining, most)

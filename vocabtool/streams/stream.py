@@ -28,8 +28,8 @@ from typing import (
 import pyarrow as pa
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, SkipCounter, is_indexable
-from vocabtool.documents.files import each_source, is_repeatable
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.files import Sources, each_source, is_repeatable
+from vocabtool.documents.options import Format, OnError, ReadOptions, SplitArguments
 from vocabtool.streams import operators
 from vocabtool.streams.frameworks import (
     Encodes,
@@ -55,9 +55,6 @@ from vocabtool.system.parallel import Workers
 if TYPE_CHECKING:
     import ray.data
     import tensorflow as tf
-
-    from vocabtool.documents.files import Sources
-    from vocabtool.documents.options import Format, OnError, SplitArguments
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -171,6 +168,7 @@ class Stream(Generic[T]):
         return replace(items, stages=(_stage("Stream.from_indexable", sequence, workers=workers),))
 
     def _then(self, stage: str, start: Start[R], size: Sized = Size) -> Stream[R]:
+        """Return the stream after one more operator. ``stage``: the operator as text."""
         return Stream(start, size, None, (*self.stages, stage), self.has_names)
 
     def __iter__(self) -> Iterator[T]:
@@ -445,11 +443,9 @@ def stream(
     sources again. Standard input and an iterator can be read only once: a second pass raises
     :class:`VocabtoolError`. To read a queue, pass ``iter(queue.get, None)``.
     """
-    options = ReadOptions(
-        field=field, format=format, id_field=id_field, on_error=on_error, **pieces
-    )
-    options.refuse_weights()
-    source = DocumentSource(sources, options, None if skipped is None else ReadLog(skipped))
+    read = ReadOptions(field=field, format=format, id_field=id_field, on_error=on_error, **pieces)
+    read.refuse_weights()
+    source = DocumentSource(sources, read, None if skipped is None else ReadLog(skipped))
     stages, inputs = (_stage("stream", sources),), [item for _, item in each_source(sources)]
     has_names = all(isinstance(item, str) for item in inputs)
     if all(map(is_repeatable, inputs)):
@@ -524,6 +520,7 @@ def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[t
         return [(weight, weight) for weight in weights]
     sizes = [size() for size in sized]
     if all(size.rows is not None for size in sizes):
+        # If a size is only estimated, its stream may have more elements, so it stays in the draw.
         rows = [(size.rows or 0, 0 if size.exact else LEAST) for size in sizes]
         return [(count, max(count * least, NEARLY_NONE)) for count, least in rows]
     for number, size in enumerate(sizes, 1):
@@ -544,5 +541,6 @@ def _stage(name: str, *arguments: object, **options: object) -> str:
 
 
 def _check(what: str, number: int, least: int) -> None:
+    """Raise ``ValueError`` if an argument is too small. ``what``: its name, for the message."""
     if number < least:
         raise ValueError(f"{what}: wanted {least} or more, got {number}")
