@@ -329,7 +329,7 @@ def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
     texts = [column.view(pa.binary()) for column in columns]
     null, empty = pa.scalar(None, pa.binary()), pa.scalar(b"", pa.binary())
     filled = [pc.if_else(pc.equal(text, empty), null, text) for text in texts]
-    # Arrow drops a row of nulls alone, so it must not have one.
+    # Arrow would drop a row that has only nulls, so the first text of such a row becomes empty.
     filled[0] = pc.if_else(pc.is_null(pc.coalesce(*filled)), empty, filled[0])
     between = pa.scalar(BETWEEN.encode(), pa.binary())
     joined = pc.binary_join_element_wise(*filled, between, null_handling="skip")

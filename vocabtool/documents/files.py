@@ -350,7 +350,7 @@ class _Decompressor:
 
     def __init__(self, file: BinaryIO, codec: str) -> None:
         self._file = file
-        # Unlike Arrow, Python ignores zeros after the end, with which tapes and disks are filled.
+        # Python's gzip ignores zero bytes after the end, as tapes add them; Arrow's refuses them.
         self._stream: Any = (
             gzip.GzipFile(fileobj=file)
             if codec == "gzip"

@@ -181,15 +181,13 @@ class MarkedText:
     begin: int = 0
 
 
-def plain(text: str) -> MarkedText:
-    return MarkedText(text)
-
-
 def first_title(headings: Sequence[Heading]) -> str:
+    """Return the first title of level 1, which is that of the document; ``""`` if there is none."""
     return next((heading.title for heading in headings if heading.level == 1), "")
 
 
 def _clean(title: str) -> str:
+    """Return a title without the marks of links, attributes, code and bold text."""
     title = title.strip()
     if "[" in title:
         title = LINK.sub(r"\1", title)
@@ -221,11 +219,13 @@ def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark")
-    parser.block.ruler.getRules("")  # several threads use it: it is compiled before
+    # Several threads use the parser, so it compiles its rules before that.
+    parser.block.ruler.getRules("")
     return parser
 
 
 def _check_markdown(lines: int, characters: int) -> None:
+    """Raise :class:`BadRow` for more Markdown than its parser reads in a few seconds."""
     if lines > MAX_LINES or characters > MAX_MARKDOWN:
         raise BadRow(
             f"the file has more than {MAX_LINES:,} lines or {MAX_MARKDOWN:,} characters of "
@@ -267,17 +267,17 @@ def markdown(text: str) -> MarkedText:
 def _as_shown(markup: re.Match[str]) -> str:
     """Return markup as Sphinx shows it: ``lazy`` for ``:class:`lazy <foo>```."""
     role, content, link, options = markup.group("role", "content", "link", "options")
-    shown = str(content or link or "")
-    if not shown:  # a literal, or a directive
+    text = str(content or link or "")
+    if not text:  # a literal, or a directive
         return markup[0].removesuffix(options or "")
     if role in PLAIN:
-        return shown
-    before = shown.rpartition("<")[0]
-    if shown.endswith(">") and before[-1:].isspace():
-        return before.strip()
-    if shown[0] == "~" and "/" not in shown:  # not a path
-        return shown.rpartition(".")[2].lstrip("~")
-    return f"{role.upper()} {shown}" if role in NUMBERED else shown.removeprefix("!")
+        return text
+    before_target = text.rpartition("<")[0]  # as in `title <target>`
+    if text.endswith(">") and before_target[-1:].isspace():
+        return before_target.strip()
+    if text[0] == "~" and "/" not in text:  # ~module.name is shown as name; ~/file is a path
+        return text.rpartition(".")[2].lstrip("~")
+    return f"{role.upper()} {text}" if role in NUMBERED else text.removeprefix("!")
 
 
 def _without_markup(source: str) -> MarkedText:
@@ -285,14 +285,14 @@ def _without_markup(source: str) -> MarkedText:
 
     After ``MAX_TAGS`` places, the source stays as it is.
     """
-    texts, places, length, end = list[str](), array("q"), 0, 0
+    texts, places, length, end = list[str](), array("q"), 0, 0  # ``end``: of the source so far
 
-    def add(shown: str, start: int, stop: int) -> None:
+    def add(text: str, source_start: int, source_end: int) -> None:
         nonlocal length, end
-        if shown:
-            places.extend((length, length + len(shown), start, stop))
-            texts.append(shown)
-        length, end = length + len(shown), stop
+        if text:
+            places.extend((length, length + len(text), source_start, source_end))
+            texts.append(text)
+        length, end = length + len(text), source_end
 
     for markup in islice(MARKUP.finditer(source), MAX_TAGS):
         shown = _as_shown(markup)
@@ -322,27 +322,30 @@ def _with_titles(marked: MarkedText) -> MarkedText:
     The first kind of underline in the file has level 1, the next new kind level 2, and so on.
     """
     text = marked.text
-    padded, headings, levels = f"\n{text}", Headings(), dict[tuple[str, bool], int]()
-    end = 0  # of the title before
+    padded, headings = f"\n{text}", Headings()  # an offset of ``text`` is one more in ``padded``
+    levels = dict[tuple[str, bool], int]()  # by the sign, and whether there is an overline
+    end = 0  # of the last title, with its underline
     for underline in UNDERLINE.finditer(padded, 1):
         start = padded.rfind("\n", end, underline.start())
         if start < end:
-            continue  # the title before has this line as its underline
+            continue  # the line above is the underline of the last title
         title = padded[start + 1 : underline.start()].rstrip()
         line = underline[0].strip()
         width = len(title.strip())
         if not width or len(line) < min(width, SHORT):
-            continue
+            continue  # no title, or the line is too short for an underline
         above = padded.rfind("\n", end, start)
-        before = padded[above + 1 : start].strip() if above >= end else ""
-        if before != line and (title[0].isspace() or (before and not before.startswith(".. "))):
+        line_above = padded[above + 1 : start].strip() if above >= end else ""
+        has_overline = line_above == line
+        is_after_text = line_above != "" and not line_above.startswith(".. ")
+        if not has_overline and (title[0].isspace() or is_after_text):
             continue  # an indented block, or the last line of a paragraph
-        level = levels.setdefault((line[0], before == line), len(levels) + 1)
-        at = _from_labels(text, above if before == line else start)
+        level = levels.setdefault((line[0], has_overline), len(levels) + 1)
+        at = _from_labels(text, above if has_overline else start)
         end = underline.end()
         # An escaped blank only separates.
-        named = INLINE.sub(lambda inline: (inline[1] or inline[2] or inline[3]).strip(), title)
-        headings.append(Heading(at, end - 1, level, _clean(named)))
+        shown = INLINE.sub(lambda inline: (inline[1] or inline[2] or inline[3]).strip(), title)
+        headings.append(Heading(at, end - 1, level, _clean(shown)))
     return replace(marked, headings=headings, title=first_title(headings))
 
 
@@ -354,10 +357,9 @@ def decode_html(content: bytes) -> str:
 
     If this fails, each byte that is not UTF-8 becomes a lone surrogate.
     """
-    try:
+    with suppress(UnicodeDecodeError):
         return content.decode()
-    except UnicodeDecodeError:
-        stated = CHARSET.search(content, 0, MAX_PRESCAN)
+    stated = CHARSET.search(content, 0, MAX_PRESCAN)
     label = "" if stated is None else stated[1].decode().lower()
     name = ENCODINGS.get(label, label)
     try:
@@ -374,9 +376,10 @@ def html(source: str) -> MarkedText:
     if source.count("<") > MAX_TAGS:
         raise BadRow(f"the file has more than {MAX_TAGS:,} tags")
     texts, places, headings, main = list[str](), list[int](), Headings(), list[int]()
-    length, gap, title, pre, at = 0, "", "", 0, 0
-    opened: tuple[int, int, int] | None = None  # level of an open heading, offset, first part
-    tags, size = TAG.finditer(source), len(source)
+    # ``gap``: the blanks before the next text. ``pre``: number of open <pre>.
+    length, gap, title, pre = 0, "", "", 0
+    level, heading_at, first_text = 0, 0, 0  # of the open heading, if ``level`` is not 0
+    tags, at, size = TAG.finditer(source), 0, len(source)
     while at < size:
         tag = next(tags, None)
         start, after = (size, size) if tag is None else tag.span()
@@ -414,25 +417,26 @@ def html(source: str) -> MarkedText:
         elif name == "main":
             main.append(length)
         elif len(name) == 2 and name in "h1h2h3h4h5h6":
-            begun = length + len(gap if length else "")
-            if opened is not None:
+            if level:
                 headings.append(
-                    Heading(opened[1], length, opened[0], _one_line("".join(texts[opened[2] :])))
+                    Heading(heading_at, length, level, _one_line("".join(texts[first_text:])))
                 )
-            opened = None if is_end else (int(name[1]), begun, len(texts))
-    spans = np.array(places, np.int64).reshape(-1, 4)
-    title = title or first_title(headings)
+            level = 0 if is_end else int(name[1])
+            heading_at, first_text = length + len(gap if length else ""), len(texts)
+    title, spans = title or first_title(headings), np.array(places, np.int64).reshape(-1, 4)
     return _only_main(MarkedText("".join(texts), headings, title, spans, source), spans, main)
 
 
 def _one_line(text: str) -> str:
+    """Return the start of a text as one line, for a title."""
     return " ".join(text.split())[:MAX_TITLE]
 
 
 def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) -> MarkedText:
     """Return what stands in ``<main>``, or everything if there is no heading in it.
 
-    ``tags``: offsets in the text of the tags of ``<main>``. Without a second one, it does not end.
+    ``spans``: ``marked.places``. ``tags``: the offsets of the tags of ``<main>`` in the text, in
+    order. If there is only one, ``<main>`` ends with the text.
     """
     if not tags:
         return marked
@@ -453,7 +457,7 @@ def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) ->
 def python(text: str) -> MarkedText:
     """Find functions and classes at the top level. A heading begins at the first decorator."""
     padded, headings = f"\n{text}", Headings()
-    decorated: int | None = None
+    decorated: int | None = None  # offset of the first decorator of the next definition
     for token in PYTHON.finditer(padded):
         if token["at"]:
             decorated = token.start() if decorated is None else decorated
@@ -461,7 +465,7 @@ def python(text: str) -> MarkedText:
             at = token.start() if decorated is None else decorated
             headings.append(Heading(at, token.end() - 1, 1, name[:MAX_TITLE]))
             decorated = None
-        elif token["other"]:
+        elif token["other"]:  # other code at the top level ends the definition before it
             at, decorated = token.start(), None
             if headings and headings[-1].title and not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
@@ -472,21 +476,23 @@ def python(text: str) -> MarkedText:
 
 
 class _Paragraphs:
-    """Parts of a text, joined by blank lines, with their headings."""
+    """The paragraphs of a text, joined by blank lines, with their headings."""
 
     def __init__(self) -> None:
         self.headings = Headings()
-        self.length = 0  # also the offset of the next part
-        self._parts: list[str] = []
+        self.length = 0  # also the offset of the next paragraph
+        self._paragraphs: list[str] = []
 
-    def add(self, part: str) -> None:
-        self._parts.append(part)
-        self.length += len(part) + 2
+    def add(self, paragraph: str) -> None:
+        """Add a paragraph. Raises :class:`BadRow` if the text gets too long."""
+        self._paragraphs.append(paragraph)
+        self.length += len(paragraph) + 2
         if self.length > MAX_CHARACTERS:
             raise BadRow(f"the text has more than {MAX_CHARACTERS:,} characters")
 
     def with_title(self, title: str, *, is_paged: bool = False) -> MarkedText:
-        return MarkedText("\n\n".join(self._parts), self.headings, title, is_paged=is_paged)
+        """Return the whole text with its headings."""
+        return MarkedText("\n\n".join(self._paragraphs), self.headings, title, is_paged=is_paged)
 
 
 def notebook(data: bytes, _: Path) -> MarkedText:
@@ -498,7 +504,7 @@ def notebook(data: bytes, _: Path) -> MarkedText:
         root: Any = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise BadRow(f"not a notebook: not JSON: {error}") from error
-    if isinstance(root, dict) and isinstance(root.get("worksheets"), list):
+    if isinstance(root, dict) and isinstance(root.get("worksheets"), list):  # of version 3
         root = next(iter(root["worksheets"]), None)
     cells = root.get("cells") if isinstance(root, dict) else None
     if not isinstance(cells, list):
@@ -521,6 +527,7 @@ def notebook(data: bytes, _: Path) -> MarkedText:
 
 @contextmanager
 def _bad_if_damaged(what: str) -> Iterator[None]:
+    """Convert any error of the ``with`` block to :class:`BadRow`, which begins with ``what``."""
     try:
         yield
     except BadRow:
@@ -590,9 +597,9 @@ def docx(_: bytes, path: Path) -> MarkedText:
         strip_elements(document.element, FALLBACK, qn("w:txbxContent"), with_tail=False)
         for block in document.element.body.iter(row, paragraph):
             if next(block.iterancestors(row), None) is not None:
-                continue  # a part of a row
+                continue  # its row of a table is a block of its own
             lines = (
-                "".join(str(child) for one in line.iter(run) for child in one.iterchildren(*texts))
+                "".join(str(text) for one in line.iter(run) for text in one.iterchildren(*texts))
                 for line in block.iter(paragraph)
             )
             content = "  ".join(filter(None, lines)).strip()

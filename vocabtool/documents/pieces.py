@@ -37,8 +37,8 @@ from vocabtool.documents.batch import (
     kept_of,
 )
 from vocabtool.documents.files import Readable, read_up_to, refuse_utf16
-from vocabtool.documents.headings import MAX_TITLE, Heading, MarkedText, markdown, plain
-from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
+from vocabtool.documents.headings import MAX_TITLE, Heading, MarkedText, markdown
+from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT, ReadOptions
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode
@@ -67,23 +67,27 @@ BLANK: Final = re.compile(r"\s")
 Span = tuple[int, int]
 
 
+# Each byte of ASCII becomes an x or a blank.
+LETTERS_OR_BLANKS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))
+
+
 class CountWords:
-    """Counts the words of each text. The minimum is one per 16 characters, rounded up."""
+    """Counts the words of each text. A text has at least one word per 16 characters, rounded up."""
 
     most: int | None = None
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        return [max(_words(text), -(-len(text) // WORD)) for text in texts]
+        counts = []
+        for text in texts:
+            if len(text) > SHORT_TEXT and text.isascii():  # quicker than to split
+                words = (b" " + text.encode().translate(LETTERS_OR_BLANKS)).count(b" x")
+            else:
+                words = len(text.split())
+            counts.append(max(words, -(-len(text) // WORD)))
+        return counts
 
 
 WORDS: Final = CountWords()
-AS_LETTERS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))  # and blanks
-
-
-def _words(text: str) -> int:
-    if len(text) > SHORT_TEXT and text.isascii():  # quicker than to split
-        return (b" " + text.encode().translate(AS_LETTERS)).count(b" x")
-    return len(text.split())
 
 
 class Piece(NamedTuple):
@@ -99,6 +103,8 @@ class Piece(NamedTuple):
 
 
 class Sizes(NamedTuple):
+    """The maximum length of a piece, and its overlap, as ``measure`` counts them."""
+
     size: int
     overlap: int
     measure: Measure
@@ -123,7 +129,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
     starts = [at for at, _, _ in paths]
 
     def path_at(at: int) -> tuple[str, int]:
-        """Return ``path`` and ``top`` of a piece that begins at an offset."""
+        """Return ``path`` and ``top`` of the piece at an offset."""
         return paths[bisect_right(starts, at) - 1][1:]
 
     bounds: Iterable[int] = [begin, len(text)]
@@ -139,25 +145,22 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         return
     # A section of several headings belongs to the last of them, the only one with a text.
     in_sections = (
-        (span, path_at(section[1] - 1) if split == "heading" else None)
+        Piece(*span, *path_at(section[1] - 1))
         for section in sections
-        for span in _parts(text, section)
+        for span in _cut_long(text, section)
     )
-
-    def length(part: tuple[Span, tuple[str, int] | None]) -> int:
-        (start, end), _ = part
-        return end - start
-
-    for batch in in_batches(in_sections, MAX_ROWS, weight=length, most=BATCH):
-        spans = _fit(text, [span for span, _ in batch], sizes)
-        for (_, of_section), pieces in zip(batch, spans, strict=True):
-            for start, end in pieces:
-                path, top = path_at(start) if of_section is None else of_section
+    for batch in in_batches(
+        in_sections, MAX_ROWS, weight=lambda piece: piece.end - piece.start, most=BATCH
+    ):
+        spans = _fit(text, [(piece.start, piece.end) for piece in batch], sizes)
+        for piece, of_piece in zip(batch, spans, strict=True):
+            for start, end in of_piece:
+                path, top = piece[2:] if split == "heading" else path_at(start)
                 yield Piece(start, end, path, top)
 
 
-def _parts(text: str, section: Span) -> Iterator[Span]:
-    """Cut a section that is too long to be cut into pieces at once, at the best places."""
+def _cut_long(text: str, section: Span) -> Iterator[Span]:
+    """Cut a section at the best places into spans of at most ``MAX_SECTION`` characters."""
     start, end = section
     while end - start > MAX_SECTION:
         middle, limit = start + MAX_SECTION // 2, start + MAX_SECTION
@@ -172,14 +175,16 @@ def _parts(text: str, section: Span) -> Iterator[Span]:
 
 def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
     """Return the start, the path and the ``top`` (see :class:`Piece`) of each section."""
-    paths, above = [], list[Heading]()
+    paths, open_headings = [], list[Heading]()
     for heading in headings:
-        while above and above[-1].level >= heading.level:
-            above.pop()
-        above.append(heading)
-        named = [one for one in above if one.title]
-        top = named[0].at if named and named[0].at < named[0].body else -1
-        paths.append((heading.at, BETWEEN_HEADINGS.join([one.title for one in named]), top))
+        while open_headings and open_headings[-1].level >= heading.level:
+            open_headings.pop()
+        open_headings.append(heading)
+        with_title = [one for one in open_headings if one.title]
+        top = -1
+        if with_title and with_title[0].at < with_title[0].body:
+            top = with_title[0].at
+        paths.append((heading.at, BETWEEN_HEADINGS.join([one.title for one in with_title]), top))
     return paths
 
 
@@ -214,6 +219,10 @@ def _trim(text: str, span: Span) -> Span | None:
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
+    """Return the pieces of each section: itself, or several if it is too long for one piece.
+
+    All sections are measured together, which is faster.
+    """
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // TOKENS
@@ -225,38 +234,42 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     atoms = _atoms(text, [sections[at] for at in long], sizes)
     bodies = [_pack(text, of_section, sizes) for of_section in atoms]
     checked = iter(_check(text, _with_overlaps(text, bodies, sizes), sizes))
-    for at, some in zip(long, bodies, strict=True):
-        pieces[at] = [span for _ in some for span in next(checked)]
+    for at, of_section in zip(long, bodies, strict=True):
+        pieces[at] = [span for _ in of_section for span in next(checked)]
     return pieces
 
 
-Atom = tuple[int, int, int]  # start, end, count
+Atom = tuple[int, int, int]  # start, end, and number of tokens or words
 
 
 def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]]:
-    body = sizes.size - sizes.overlap
-    done, todo = list[Atom](), sections
+    """Cut each section into spans that fit into a piece, at the best places that do this.
+
+    A span that has no such place is cut after a number of characters, and may be too long.
+    """
+    most = sizes.size - sizes.overlap
+    done, too_long = list[Atom](), sections
     for place in (*PLACES, None):
         spans: list[Span] = []
-        for start, end in todo:
+        for start, end in too_long:
             if place is None:
-                bounds = [*range(start, end, max(body // 4, 1)), end]
+                bounds = [*range(start, end, max(most // 4, 1)), end]
             else:
                 bounds = [start, *(match.end() for match in place.finditer(text, start, end)), end]
             spans += pairwise(dict.fromkeys(bounds))
-        counts = sizes.measure([text[a:b] for a, b in spans])
-        atoms = [(a, b, count) for (a, b), count in zip(spans, counts, strict=True)]
-        todo = [(a, b) for a, b, count in atoms if count > body and place]
-        done += [atom for atom in atoms if atom[2] <= body or not place]
-        if not todo:
+        counts = sizes.measure([text[start:end] for start, end in spans])
+        atoms = [(start, end, count) for (start, end), count in zip(spans, counts, strict=True)]
+        too_long = [(start, end) for start, end, count in atoms if count > most and place]
+        done += [atom for atom in atoms if atom[2] <= most or not place]
+        if not too_long:
             break
     done.sort()
-    ends = [0, *(bisect_left(done, (end,)) for _, end in sections)]
-    return [done[a:b] for a, b in pairwise(ends)]
+    bounds = [0, *(bisect_left(done, (end,)) for _, end in sections)]
+    return [done[first:last] for first, last in pairwise(bounds)]
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
-    """Join small spans into pieces that leave room for an overlap."""
+    """Join the spans of a section into pieces that leave room for an overlap."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
     is_exact = isinstance(sizes.measure, CountWords)
@@ -272,19 +285,25 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return for each piece the start of its overlap, and its span without the overlap."""
+    """Return for each piece the start of its overlap, and its span without the overlap.
+
+    ``sections``: the pieces of each section. The first piece of a section has no overlap.
+    """
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
-    tails: list[list[str]] = []  # the last words before each piece
+    words_before: list[list[str]] = []  # the last words before each piece
     for spans in sections:
-        tails.append([])
+        words_before.append([])
         for start, end in spans[:-1]:
             words = text[start:end].rsplit(None, sizes.overlap)
-            tails.append(words[1:] if len(words) > sizes.overlap else text[start:end].split())
-    distinct = [*dict.fromkeys(word for words in tails for word in words)]
+            if len(words) > sizes.overlap:
+                words_before.append(words[1:])
+            else:  # the piece has fewer words than an overlap
+                words_before.append(text[start:end].split())
+    distinct = [*dict.fromkeys(chain.from_iterable(words_before))]
     counts = dict(zip(distinct, sizes.measure(distinct), strict=True))
     pieces = []
-    for span, words in zip((span for spans in sections for span in spans), tails, strict=True):
+    for span, words in zip(chain.from_iterable(sections), words_before, strict=True):
         total, start = 0, span[0]
         for word in reversed(words):
             total += counts[word]
@@ -296,7 +315,11 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Drop the overlap of pieces that are too long. Halve pieces that are still too long."""
+    """Return the spans of each piece: one, or several if the piece is too long.
+
+    ``pieces``: for each piece the start of its overlap, and its span without the overlap. A piece
+    that is too long loses its overlap; if it is still too long, it is halved.
+    """
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then counts add up
         return [[span] for span in spans]
@@ -311,8 +334,8 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
             blank = BLANK.search(text, (start + end) // 2, end - 1)
             middle = (start + end) // 2 if blank is None else blank.end()
             halves = [(start, middle), (middle, end)]
-        left = [(half[0], half) for half in halves if _trim(text, half)]
-        checked.append([one for spans in _check(text, left, sizes) for one in spans])
+        shorter = [(half[0], half) for half in halves if _trim(text, half)]
+        checked.append([one for spans in _check(text, shorter, sizes) for one in spans])
     return checked
 
 
@@ -322,15 +345,21 @@ def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[
 def read_text(
     file: Readable,
     request: Request,
-    mark: Callable[[str], MarkedText] = plain,
+    mark: Callable[[str], MarkedText] = MarkedText,
     decoded: Callable[[bytes], str] = decode,
 ) -> Iterator[Batch]:
+    """Read a file of text as pieces.
+
+    ``mark``: finds the headings of a text. ``decoded``: decodes the bytes of the file.
+    """
+
     def mark_text(content: bytes, _: Path) -> MarkedText:
         refuse_utf16(content)
         text = ALONE.sub("\n", decoded(content))
         if not text.startswith(BOM):
             return mark(text)
-        return replace(mark(f"\n{text[1:]}"), source=text)  # of the same length
+        # A line end takes the place of the byte order mark, so that offsets stay the same.
+        return replace(mark(f"\n{text[1:]}"), source=text)
 
     return read_pieces(file, request, mark_text)
 
@@ -364,9 +393,10 @@ def read_pieces(
         request.refuse(1, str(bad))
         return
     read = request.read
-    is_asked = read.path_first and read.field is None
     has_path = len(marked.headings) > 0 and not marked.is_paged
-    path_first = is_asked and has_path and read.split in (None, "heading")
+    path_first = (
+        read.path_first and read.field is None and has_path and read.split in (None, "heading")
+    )
     field = PATH_FIRST if path_first else read.field
     request = replace(request, read=replace(read, field=field, path_first=path_first))
     for batch in gather(_rows(marked, request), request, are_pieces=True):
@@ -374,61 +404,97 @@ def read_pieces(
 
 
 def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
+    """Cut a text into pieces, and yield a row for each. Its number is the line of its start."""
     read, source = request.read, request.source
+    content = marked.text if marked.source is None else marked.source
     title = marked.title or Path(source).stem
-    source_text = marked.text if marked.source is None else marked.source
-    numbers = dict[str, int]()
-    line, counted = 1, 0
-    headings, places_of = marked.headings, [heading.at for heading in marked.headings]
-    sizes, keep, joined = sizes_of(request), read.kept_fields, read.fields
-    if joined:  # leave room for the title and the path in each piece, at most half of it
-        left, paths = sizes.size, [path for _, path, _ in _paths(marked.headings)]
-        for texts in ([title] * ("title" in joined), paths * ("path" in joined)):
-            left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
-        left = max(left, (sizes.size + 1) // 2)
-        sizes = sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
-    for piece in cut(marked, read.split or "heading", sizes):
-        path, text = piece.path, as_bytes(marked.text[piece.start : piece.end])
+    counts = dict[str, int]()
+    line, counted = 1, 0  # the line at the offset ``counted`` of the content
+    for piece in cut(marked, read.split or "heading", _sizes_beside(title, marked, request)):
         start, end = piece.start, piece.end
         if marked.places is not None:
             start, end = _in_source(marked.places, start, end)
         if start > counted:
-            line += source_text.count("\n", counted, start)
+            line += content.count("\n", counted, start)
             counted = start
-        fields: dict[str, object] = {"title": title, "path": path, SOURCE: source}
+        fields: dict[str, object] = {"title": title, "path": piece.path, SOURCE: source}
         fields |= {"line": line, "start": start, "end": end}
-        if joined:
-            above = path
-            lead = headings[bisect_left(places_of, piece.start) : bisect_left(places_of, piece.end)]
-            if lead and "path" in joined and read.split in (None, "heading"):
-                body = min(lead[-1].body, piece.end)
-                is_line = body == piece.end or "\n" in marked.text[body - 1 : body + 1]
-                if is_line and all(len(heading.title) < MAX_TITLE for heading in lead):
-                    # The path has these headings, so the text begins after them.
-                    span = _trim(marked.text, (body, piece.end))
-                    text = as_bytes("" if span is None else marked.text[slice(*span)])
-                elif read.path_first and piece.top >= piece.start:
-                    above = ""  # the names of Python are in its code, and long titles in the text
-            text = joined_text(fields | {"path": above, TEXT: text}, joined)
-        id_ = new = f"#{path}" if path else ""
-        number = numbers.get(id_, 0) + 1
-        while number > 1 and (new := f"{id_}#{number}") in numbers:
-            number += 1
-        numbers[id_] = number
-        numbers.setdefault(new, 1)
-        kept = kept_of(fields, keep)
-        yield Row(line, text, as_bytes(new), kept, fields if request.whole else {})
+        if read.fields:
+            text = joined_text(fields | _path_and_text(piece, marked, read), read.fields)
+        else:
+            text = as_bytes(marked.text[piece.start : piece.end])
+        id_ = as_bytes(_end_of_id(piece.path, counts))
+        kept = kept_of(fields, read.kept_fields)
+        yield Row(line, text, id_, kept, fields if request.whole else {})
+
+
+def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
+    """Return the sizes of texts that leave room in each piece for its title and its path.
+
+    Title and path get at most half of a piece, and only if they are text fields.
+    """
+    sizes, fields = sizes_of(request), request.read.fields
+    if not fields:
+        return sizes
+    titles = [title] if "title" in fields else []
+    paths = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
+    left = sizes.size
+    for texts in (titles, paths):
+        left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
+    left = max(left, (sizes.size + 1) // 2)
+    return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
+
+
+def _path_and_text(piece: Piece, marked: MarkedText, read: ReadOptions) -> dict[str, object]:
+    """Return the fields ``path`` and ``text`` of a piece, so that no heading is in both."""
+    path, text = piece.path, marked.text[piece.start : piece.end]
+    headings = marked.headings
+    first, last = (
+        bisect_left(headings, offset, key=lambda heading: heading.at)
+        for offset in (piece.start, piece.end)
+    )
+    inside = headings[first:last]
+    if inside and "path" in read.fields and read.split in (None, "heading"):
+        body = min(inside[-1].body, piece.end)
+        is_line = body == piece.end or "\n" in marked.text[body - 1 : body + 1]
+        if is_line and all(len(heading.title) < MAX_TITLE for heading in inside):
+            # The path has these headings, so the text begins after them.
+            span = _trim(marked.text, (body, piece.end))
+            text = "" if span is None else marked.text[slice(*span)]
+        elif read.path_first and piece.top >= piece.start:
+            path = ""  # the names of Python are in its code, and long titles in the text
+    return {"path": path, TEXT: as_bytes(text)}
+
+
+def _end_of_id(path: str, counts: dict[str, int]) -> str:
+    """Return the end of a piece's id: ``#PATH``, and a number if the id is used already.
+
+    ``counts``: how often each id was used. This piece is counted.
+    """
+    id_ = unique = f"#{path}" if path else ""
+    number = counts.get(id_, 0) + 1
+    while number > 1 and (unique := f"{id_}#{number}") in counts:
+        number += 1
+    counts[id_] = number
+    counts.setdefault(unique, 1)
+    return unique
 
 
 def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, int]:
-    """Return the offsets in the source of a span; if a part is no copy, those of the whole part."""
+    """Return the offsets in the source of a span of the text.
+
+    ``places``: see :class:`MarkedText`. In a part that was changed, such as an entity of HTML, an
+    offset stands for the whole part.
+    """
     rows = np.maximum(np.searchsorted(places[:, 0], (start, end - 1), "right") - 1, 0)
-    (low, high, first, first_end), (last_low, last_high, last, stop) = places[rows].tolist()
-    if high - low == first_end - first:
-        first += min(start, high) - low
-    if last_high - last_low == stop - last:
-        stop = min(last + end - last_low, stop)
-    return first, stop
+    (low, high, source_start, first_end), (last_low, last_high, last, source_end) = places[
+        rows
+    ].tolist()
+    if high - low == first_end - source_start:
+        source_start += min(start, high) - low
+    if last_high - last_low == source_end - last:
+        source_end = min(last + end - last_low, source_end)
+    return source_start, source_end
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
@@ -443,7 +509,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
         for row, number in enumerate(batch.numbers.tolist()):
             text = decode(bytes(batch.texts[row].as_buffer()))
             try:
-                marked = markdown(text) if split == "heading" else plain(text)
+                marked = markdown(text) if split == "heading" else MarkedText(text)
             except BadRow as bad:
                 request.refuse(number, str(bad))
                 continue
@@ -456,7 +522,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
             for count, piece in enumerate(pieces, 1):
                 places: dict[str, object] = {"start": piece.start, "end": piece.end}
                 values = kept
-                if None in kept:
+                if None in kept:  # a field that the row lacks may be one of the piece
                     own = kept_of(places | {"path": piece.path}, names)
                     values = tuple(
                         of_piece if of_row is None else of_row

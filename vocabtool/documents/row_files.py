@@ -63,6 +63,7 @@ MAX_LINE_BYTES: Final = 64 << 20  # of a line with its end, or of a record; a lo
 
 
 def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
+    """Read each line that is not blank as a document."""
     if (name := request.read.field_of_rows) is not None:
         hint = "use --input-format (format=) if the file has another format"
         raise InvalidFile(f"text lines have no field {name!r}; {hint}")
@@ -80,9 +81,10 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
-    """Yield (first line number, whole lines), about ``request.size`` bytes at a time.
+    """Yield whole lines, about ``request.size`` bytes at a time, after the first line's number.
 
-    If the first ``HEAD`` bytes have CR as their only line end, each CR becomes LF.
+    A line of ``MAX_LINE_BYTES`` or more is refused. If the first ``HEAD`` bytes have CR as their
+    only line end, each CR becomes LF.
     """
     first, rest, only_cr = 1, b"", False
     is_head = True
@@ -106,7 +108,7 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
         elif len(data) == MAX_LINE_BYTES:
             request.refuse(first, f"a line with more than {MAX_LINE_BYTES:,} bytes")
             rest, first = b"", first + 1
-            while data := file.read(request.size):
+            while data := file.read(request.size):  # to the end of the refused line
                 data = data.replace(b"\r", b"\n") if only_cr else data
                 if end := data.find(b"\n") + 1:
                     rest = data[end:]
@@ -118,6 +120,7 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
 
 
 BLANK: Final = b" \t\r\n"
+# The text of a value, for the types that need no more than this.
 PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     str: str.encode,
     int: lambda value: b"%d" % value,
@@ -128,6 +131,7 @@ MAX_INTEGER_DIGITS: Final = 4300  # Python converts no longer string to int
 
 
 def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
+    """Read each line that is not blank as a JSON value: an object, or a string."""
     for first, data in blocks(file, request):
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
@@ -167,28 +171,32 @@ def read_json(file: Readable, request: Request) -> Iterator[Batch]:
 
 
 def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | None:
-    """Parse all lines at once; return ``None`` if a line is not an object with valid fields."""
+    """Parse all lines at once, which is fast; ``None`` if a line needs the slower :func:`_row`.
+
+    That is a line that is not an object with valid fields. ``first``: the number of the first line.
+    """
     read = request.read
-    text, id_field, vector = read.single_field or TEXT, read.id_field, read.vector_field
-    several = read.fields
+    field, id_field, vector = read.single_field or TEXT, read.id_field, read.vector_field
     try:
         for line in lines:
             if len(line) > MAX_PARTS:
                 check_parts(line)
-        values = [orjson.loads(line) for line in lines]
-        ids = (
-            None
-            if id_field is None
-            else strings([PLAIN[type(v[id_field])](v[id_field]) for v in values])
-        )
-        columns = {name: [v.get(name) for v in values] for name in read.kept_fields}
+        rows = [orjson.loads(line) for line in lines]
+        if read.fields:
+            texts = [joined_text(row, read.fields) for row in rows]
+        else:
+            texts = [row[field].encode() for row in rows]
+        ids = None
+        if id_field is not None:
+            ids = strings([PLAIN[type(row[id_field])](row[id_field]) for row in rows])
+        columns = {name: [row.get(name) for row in rows] for name in read.kept_fields}
         return Batch(
             request.source,
-            strings([joined_text(v, several) if several else v[text].encode() for v in values]),
+            strings(texts),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
-            {name: strings([_plain(v) for v in column]) for name, column in columns.items()},
-            vectors=None if vector is None else numbers_of([v[vector] for v in values], vector, 2),
+            {name: strings([*map(_plain, column)]) for name, column in columns.items()},
+            vectors=None if vector is None else numbers_of([v[vector] for v in rows], vector, 2),
             types=types_of(columns),
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
@@ -196,6 +204,7 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
 
 
 def _plain(value: str | int | None) -> bytes | None:
+    """Return a string or an integer as text. Raises ``LookupError`` for any other type."""
     return None if value is None else PLAIN[type(value)](value)
 
 
@@ -213,6 +222,7 @@ def _row(value: object, number: int, request: Request) -> Row | None:
 
 
 def _parse(line: bytes) -> object:
+    """Parse JSON as Python does. Raises :class:`BadRow`, which says what is wrong."""
     check_parts(line)
     try:
         return DECODER.decode(line.decode())
@@ -260,10 +270,10 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
             if checksum(header[:8]) != stored:
                 what = "the checksum of its length is wrong: damaged, or not TFRecord"
                 raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-            is_left_out = bool(request.left) and request.skip_unread(1)
-            is_read = not is_left_out and length <= MAX_LINE_BYTES
+            is_skipped = bool(request.left) and request.skip_unread(1)
+            is_read = not is_skipped and length <= MAX_LINE_BYTES
             record, left = b"", length + CHECKSUM
-            while left:
+            while left:  # a record that is not read is passed over in small pieces
                 size = left if is_read else min(left, PIECE)
                 record = read_up_to(file, size)
                 if len(record) < size:
@@ -273,7 +283,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
             try:
                 if is_read:
                     yield _example(record, number, offset, request)
-                elif not is_left_out:
+                elif not is_skipped:
                     raise BadRow(f"a record with more than {MAX_LINE_BYTES:,} bytes")
             except BadRow as bad:
                 request.refuse(number, str(bad))
@@ -289,6 +299,10 @@ def checksum(data: bytes) -> int:
 
 
 def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
+    """Return the row of a record, whose last bytes are its checksum.
+
+    ``offset``: where the record begins in the file. Raises :class:`BadRow`.
+    """
     content, stored = record[:-CHECKSUM], int.from_bytes(record[-CHECKSUM:], "little")
     if checksum(content) != stored:
         raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
@@ -328,26 +342,29 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return the values of a feature. If it has several types, only the last type counts."""
+    """Return the values of a feature: a list of bytes, of floats or of integers.
+
+    If a feature has values of several types, only the last type counts.
+    """
     values: list[bytes | float | int] = []
-    kind = None
+    kind = None  # of the values so far: the field number of their list
     for feature in wire.messages(example, entry, VALUE):
-        for number, listed, first, last in wire.fields(example, *feature):
-            if number not in (BYTES, FLOATS, INTEGERS) or listed != wire.LEN:
+        for number, wire_type, first, last in wire.fields(example, *feature):
+            if number not in (BYTES, FLOATS, INTEGERS) or wire_type != wire.LEN:
                 continue
             if number != kind:
                 kind, values = number, []
             if kind == INTEGERS:
                 values += wire.Message(example, (first, last), len(example)).integers(VALUES)
                 continue
-            for field, wire_type, start, end in wire.fields(example, first, last):
+            for field, layout, start, end in wire.fields(example, first, last):
                 if field != VALUES:
                     continue
                 if kind == FLOATS:
-                    if wire_type not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
+                    if layout not in (wire.FIXED32, wire.LEN) or (end - start) % 4:
                         what = f"expected floats of 4 bytes, got {end - start:,} bytes of wire type"
-                        raise InvalidFile(f"{what} {wire_type}")
+                        raise InvalidFile(f"{what} {layout}")
                     values += unpack_from(f"<{(end - start) // 4}f", example, start)
-                elif wire_type == wire.LEN:
+                elif layout == wire.LEN:
                     values.append(example[start:end])
     return values

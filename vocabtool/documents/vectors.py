@@ -102,12 +102,13 @@ class GivenVectors:
         return vectors
 
     def refuse(self, row: int, what: str) -> NoReturn:
-        first, named = 0, ""
+        """Raise :class:`InvalidFile`, which names the row and its id, if there are ids."""
+        first, name_of_row = 0, f"row {row:,}"
         for ids in self.ids():
             if first <= row < first + len(ids):
-                named = f" (id {decode(bytes(ids[row - first].as_buffer()))!r})"
+                name_of_row += f" (id {decode(bytes(ids[row - first].as_buffer()))!r})"
             first += len(ids)
-        raise InvalidFile(f"row {row:,}{named}: {what}", file=self.name)
+        raise InvalidFile(f"{name_of_row}: {what}", file=self.name)
 
 
 @contextmanager
@@ -147,6 +148,7 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
     """Open the only column of lists of numbers, or the column ``vector``.
 
     When the first vectors are needed, all are copied to a temporary file, which can be mapped.
+    ``temporary``: a function that opens this file.
     """
     try:
         table = open_parquet(file)
@@ -158,18 +160,20 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
         got = ", ".join(map(repr, lists)) or f"the columns {names}"
         raise InvalidFile(f"expected one column of lists of numbers, or {VECTOR!r}, got {got}")
     column = lists[0] if len(lists) == 1 else VECTOR
-    kind = schema.field(ID).type if names.count(ID) == 1 else pa.string()
-    if not is_strings(kind) and not pa.types.is_integer(kind):
-        raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
+    has_ids = names.count(ID) == 1
+    if has_ids:
+        kind = schema.field(ID).type
+        if not is_strings(kind) and not pa.types.is_integer(kind):
+            raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
 
-    def read(wanted: str) -> Iterator[pa.Array]:
+    def read_column(wanted: str) -> Iterator[pa.Array]:
         with reading(name), arrow_errors(PARQUET_ERROR):
             for rows in row_groups(table, file, {wanted: None}):
                 yield rows.column(0)
 
-    def ids() -> Iterator[pa.StringArray]:
+    def read_ids() -> Iterator[pa.StringArray]:
         first = 0
-        for array in read(ID):
+        for array in read_column(ID):
             if array.null_count:
                 row = first + int(np.argmin(np.asarray(array.is_valid())))
                 what = f"row {row:,}: field {ID!r}: expected an id, got null"
@@ -177,21 +181,19 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
             yield as_strings(array, ID)
             first += len(array)
 
-    first = next(read(column), None)
-    count, dim = (
-        table.metadata.num_rows,
-        0 if first is None else vectors_in(first, column)[0].shape[1],
-    )
+    first_rows = next(read_column(column), None)
+    dim = 0 if first_rows is None else vectors_in(first_rows, column)[0].shape[1]
+    count = table.metadata.num_rows
 
     @cache
     def copy_vectors() -> BinaryIO:
         copy, start = temporary(), 0
-        for array in read(column):
-            vectors, wrong = vectors_in(array, column)
-            if not wrong and vectors.shape[1] != dim:
-                wrong = {0: f"expected {dim:,} numbers, got {vectors.shape[1]:,}"}
-            for row, what in wrong.items():
-                given.refuse(start + row, what)
+        for array in read_column(column):
+            vectors, invalid = vectors_in(array, column)
+            if not invalid and vectors.shape[1] != dim:
+                invalid = {0: f"expected {dim:,} numbers, got {vectors.shape[1]:,}"}
+            for row, reason in invalid.items():
+                opened.refuse(start + row, reason)
             with reading(f"{name}: its copy in a temporary file"):
                 copy.write(vectors.data)
             start += len(array)
@@ -200,19 +202,19 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
         copy.flush()
         return copy
 
-    given = GivenVectors(
+    opened = GivenVectors(
         name,
         lambda: np.memmap(copy_vectors(), np.float32, "r", 0, (count, dim)),
-        ids if names.count(ID) == 1 else None,
+        read_ids if has_ids else None,
         (count, dim),
     )
-    return given
+    return opened
 
 
 def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
     """Return a function that maps the array of a ``.npy`` file, whose size is checked here.
 
-    ``one``: whether a vector is a matrix of one row. Raises :class:`InvalidFile`, and
+    ``one``: whether an array of shape (dim,) becomes (1, dim). Raises :class:`InvalidFile`, and
     :class:`UnsupportedFormat` for an array of other values than numbers and texts.
     """
     file.seek(0)
@@ -227,12 +229,16 @@ def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
 
 
 class Matcher:
-    """Adds vectors to documents. ``start``: number of documents that were read before."""
+    """Finds the vectors of documents.
+
+    ``given``: the vectors. ``start``: number of documents that were read before the first batch.
+    Raises :class:`InvalidFile` if two vectors have the same id.
+    """
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
         self._next = start
-        self._rows: SeenIds | None = None
+        self._rows: SeenIds | None = None  # the row of each id, if the vectors have ids
         if not given.has_ids:
             return
         self._rows = seen = SeenIds()
@@ -248,7 +254,10 @@ class Matcher:
             first += len(ids)
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the next documents with their vectors, a few megabytes of vectors at a time."""
+        """Yield the next documents with their vectors, a few megabytes of vectors at a time.
+
+        Raises :class:`InvalidFile` if a document has no vector.
+        """
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
@@ -269,7 +278,10 @@ class Matcher:
             yield replace(documents, vectors=given.take(rows[first : first + size]))
 
     def finish(self) -> str | None:
-        """Raise ``VocabtoolError`` if vectors are left. If they have ids, return a note instead."""
+        """Return a note if some vectors belong to no document. Call this after the last batch.
+
+        Raises :class:`VocabtoolError` if such vectors have no ids.
+        """
         left = self._given.count - self._next
         if self._rows is None and left:
             raise VocabtoolError(_counts(self._given, self._next))
@@ -300,6 +312,7 @@ def check_counts(
 
 
 def _counts(given: GivenVectors, documents: int) -> str:
+    """Return the message for vectors without ids that are not as many as the documents."""
     return f"{given.name}: {given.count:,} vectors for {documents:,} documents, but {BY_POSITION}"
 
 
@@ -315,6 +328,10 @@ def checksum_of(given: ArrayLike) -> str:
 
 
 def dim_of(given: Given | None, sources: Sources, read: ReadOptions) -> int:
+    """Return the length of the vectors in ``given``, or else in the documents' ``vector_field``.
+
+    Raises :class:`NotFound` if no document has a vector.
+    """
     if given is not None:
         with open_vectors(given) as opened:
             return opened.dim
