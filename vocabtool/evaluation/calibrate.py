@@ -17,7 +17,7 @@ from itertools import islice, pairwise
 from math import log
 from shlex import quote
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ from vocabtool.evaluation.evaluate import (
     ndcg,
     with_judgements,
 )
+from vocabtool.index.index import Index
+from vocabtool.index.snapshot import IndexSnapshot
 from vocabtool.index.vectors import prepare, similarities
 from vocabtool.keywords.cutter import (
     Clause,
@@ -52,12 +54,8 @@ from vocabtool.search.query import Query, parse_query
 from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Snapshot
 from vocabtool.streams.stream import Stream
+from vocabtool.system.messages import Progress
 from vocabtool.system.ranking import Near, RankedRows, Rows
-
-if TYPE_CHECKING:
-    from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import IndexSnapshot
-    from vocabtool.system.messages import Progress
 
 Kind = Literal["title", "hard"]
 
@@ -124,20 +122,11 @@ def pseudo_queries(
     words = sum(1 for _ in islice(RUNS.finditer(document.text), MIN_WORDS))
     if len(pieces) < MIN_SENTENCES or words < MIN_WORDS:
         return []
-    language = [
-        at for at, sentence in enumerate(pieces) if reads_like_language(sentence[:MAX_CHARACTERS])
-    ]
-    first, *later = language or range(len(pieces))
-    title = document.fields.get("title")
-    if isinstance(title, str) and title.strip():
-        title, left = title.strip(), document.text.strip()
-        for _ in range(2):
-            if left.casefold().startswith(title.casefold()):
-                left = left[len(title) :].lstrip(" .:-\n\t")
-        span = 0, len(document.text.rstrip()) - len(left)
-    else:
-        title, span = _words_of(pieces[first], cutter), _span_of(pieces, first)
-        left = _without(document.text, span)
+    prose = [at for at, piece in enumerate(pieces) if reads_like_language(piece[:MAX_CHARACTERS])]
+    first, *later = prose or range(len(pieces))
+    title, title_span = _title_of(document, pieces, first, cutter)
+    without_title = _without(document.text, title_span)
+    # A later sentence at random or, if none of them has content words, any sentence.
     order = [*generator.permutation(np.array(later, int)).tolist(), first, *range(len(pieces))]
     for at in order:
         content = [word for word in cutter.spans(_words_of(pieces[at], cutter)) if not word.stop]
@@ -145,27 +134,46 @@ def pseudo_queries(
             break
     else:
         return []
-    removed = _span_of(pieces, at)
-    rest = _without(document.text, removed)
-    repeated = set(cutter.terms([rest])[0].words.split(" "))
-    tossed = generator.random(len(content)) < DROP_RATE
-    kept = [
+    span = _span_of(pieces, at)
+    rest = _without(document.text, span)
+    words_of_rest = set(cutter.terms([rest])[0].words.split(" "))
+    is_drawn = (generator.random(len(content)) < DROP_RATE).tolist()
+    query = [
         word.surface
-        for word, drop in zip(content, tossed.tolist(), strict=True)
-        if not (drop and repeated.issuperset(word.words))
+        for word, drawn in zip(content, is_drawn, strict=True)
+        if not (drawn and words_of_rest.issuperset(word.words))
     ]
-    hard = " ".join(kept or [content[int(generator.integers(len(content)))].surface])
-    if not title or not left:
+    if not query:
+        query = [content[int(generator.integers(len(content)))].surface]
+    if not title or not without_title:
         return []
     return [
-        PseudoQuery("title", row, title, left, span),
-        PseudoQuery("hard", row, hard, rest, removed),
+        PseudoQuery("title", row, title, without_title, title_span),
+        PseudoQuery("hard", row, " ".join(query), rest, span),
     ]
 
 
-def _span_of(parts: Sequence[str], place: int) -> tuple[int, int]:
-    start = sum(map(len, parts[:place]))
-    return start, start + len(parts[place])
+def _title_of(
+    document: Document, pieces: Sequence[str], first: int, cutter: Cutter
+) -> tuple[str, tuple[int, int]]:
+    """Return the title of a document, and the start and the end of what repeats it in the text.
+
+    Without a title in its fields, that is the sentence ``pieces[first]``.
+    """
+    title = document.fields.get("title")
+    if not isinstance(title, str) or not title.strip():
+        return _words_of(pieces[first], cutter), _span_of(pieces, first)
+    title, rest = title.strip(), document.text.strip()
+    for _ in range(2):  # the title may stand there twice, for example again as a heading
+        if rest.casefold().startswith(title.casefold()):
+            rest = rest[len(title) :].lstrip(" .:-\n\t")
+    return title, (0, len(document.text.rstrip()) - len(rest))
+
+
+def _span_of(pieces: Sequence[str], place: int) -> tuple[int, int]:
+    """Return the start and the end of a piece in the text of all pieces."""
+    start = sum(map(len, pieces[:place]))
+    return start, start + len(pieces[place])
 
 
 def _without(text: str, span: tuple[int, int]) -> str:
@@ -173,6 +181,7 @@ def _without(text: str, span: tuple[int, int]) -> str:
 
 
 def _words_of(text: str, cutter: Cutter) -> str:
+    """Return the words of a text, without signs, also inside of identifiers."""
     return " ".join(
         " ".join(RUNS.findall(word.surface)) if word.surfaces else word.surface
         for word in cutter.spans(text[:MAX_CHARACTERS])
@@ -204,14 +213,16 @@ def sentences(text: str) -> list[str]:
 def reads_like_language(sentence: str) -> bool:
     """Return whether a text looks like a sentence, not like code or a table."""
     shape = sentence.translate(SHAPES)
-    without_blanks = shape.count("c") + shape.count("t")
-    if without_blanks > shape.count("a") + shape.count("0"):
-        return without_blanks >= MIN_SENTENCE_WORDS
-    pieces = [piece.strip(AROUND) for piece in sentence.split()]
-    between = [piece for piece in pieces if RUNS.search(piece) or (piece and piece.isascii())]
-    words = sum(1 for piece in between if WORD.fullmatch(piece))
-    enough = words >= MIN_SENTENCE_WORDS and words >= WORD_SHARE * len(between)
-    return enough and not sentence.rstrip().endswith(CODE_ENDS)
+    without_spaces = shape.count("c") + shape.count("t")  # characters of Chinese, Thai and so on
+    if without_spaces > shape.count("a") + shape.count("0"):
+        return without_spaces >= MIN_SENTENCE_WORDS
+    parts_between_spaces = (text.strip(AROUND) for text in sentence.split())
+    tokens = [
+        text for text in parts_between_spaces if RUNS.search(text) or (text and text.isascii())
+    ]
+    words = sum(1 for token in tokens if WORD.fullmatch(token))
+    has_words = words >= MIN_SENTENCE_WORDS and words >= WORD_SHARE * len(tokens)
+    return has_words and not sentence.rstrip().endswith(CODE_ENDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,49 +246,60 @@ class ShortenedCopy:
         self, snapshot: Snapshot, query: Query, vector: Vectors | None, limit: int
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return the result of ``snapshot.legs`` with the copy in the place of its document."""
-        candidates, tiers = snapshot.legs(
-            query.keywords, vector, limit, snapshot.select([], self.row)
+        others, tiers = snapshot.legs(query.keywords, vector, limit, snapshot.select([], self.row))
+        tier_of = dict(zip(others.rows.tolist(), tiers.tolist(), strict=True))
+        # 1 with an identifier of the query, 2 with its exact form: see `Snapshot.legs`.
+        tier_of[self.row] = sum(
+            any(self._scores(snapshot, query, clauses))
+            for clauses in (query.keywords.codes, query.keywords.unstemmed)
         )
+        nearest = RankedRows(others.rows[: others.dense], others.similarities[: others.dense])
         similarity = np.float32(np.nan)
-        nearest = RankedRows(
-            candidates.rows[: candidates.dense], candidates.similarities[: candidates.dense]
-        )
         if vector is not None and self.vector.any():
             (similarity,) = similarities(vector, self.vector[np.newaxis], self.metric)
             nearest = self._insert(nearest, similarity, limit)
-        tier_of = dict(zip(candidates.rows.tolist(), tiers.tolist(), strict=True))
-        of_words = (
-            self._scores(snapshot, query, query.keywords.codes),
-            self._scores(snapshot, query, query.keywords.unstemmed),
-        )
-        tier_of[self.row] = sum(any(scores) for scores in of_words)
-        rows = candidates.rows[candidates.keyword]
-        keyword = RankedRows(rows, candidates.bm25[candidates.keyword])
-        others = candidates.similarities[candidates.keyword]
-        listed = candidates.listed
-        score = sum(self._scores(snapshot, query, query.keywords.should))
-        if score:
-            ranked = self._insert(
-                RankedRows(rows[:listed], keyword.scores[:listed]), np.float32(score), listed + 1
-            )
-            similarity_of = dict(zip(rows.tolist(), others.tolist(), strict=True))
-            similarity_of[self.row] = float(similarity)
-            # A document without an identifier is no candidate if it has no rank.
-            has_place = [
-                place < limit or bool(tier_of[row])
-                for place, row in enumerate(ranked.rows.tolist())
-            ]
-            keyword = RankedRows(
-                np.append(ranked.rows[has_place], rows[listed:]),
-                np.append(ranked.scores[has_place], keyword.scores[listed:]),
-            )
-            others = np.array([similarity_of[row] for row in keyword.rows.tolist()], np.float32)
-            listed = min(len(ranked.rows), limit)
-        candidates = Candidates.union(Near(nearest, others), keyword, listed)
+        similarity_of = dict(zip(others.rows.tolist(), others.similarities.tolist(), strict=True))
+        similarity_of[self.row] = float(similarity)
+        keyword, listed = self._rank_by_keywords(snapshot, query, others, tier_of, limit)
+        of_keyword = np.array([similarity_of[row] for row in keyword.rows.tolist()], np.float32)
+        candidates = Candidates.union(Near(nearest, of_keyword), keyword, listed)
         tiers = np.array([tier_of[row] for row in candidates.rows.tolist()], np.int8)
         return candidates, tiers
 
+    def _rank_by_keywords(
+        self,
+        snapshot: Snapshot,
+        query: Query,
+        others: Candidates,
+        tier_of: Mapping[int, int],
+        limit: int,
+    ) -> tuple[RankedRows, int]:
+        """Return the candidates of keyword search, best first, and how many of them have a rank.
+
+        ``others``: the candidates without the copy. ``tier_of``: the tier of each row.
+        """
+        rows, scores, listed = (
+            others.rows[others.keyword],
+            others.bm25[others.keyword],
+            others.listed,
+        )
+        score = sum(self._scores(snapshot, query, query.keywords.should))
+        if not score:
+            return RankedRows(rows, scores), listed
+        ranked = RankedRows(rows[:listed], scores[:listed])
+        ranked = self._insert(ranked, np.float32(score), listed + 1)
+        # A document without an identifier is no candidate if it has no rank.
+        is_candidate = [
+            place < limit or bool(tier_of[row]) for place, row in enumerate(ranked.rows.tolist())
+        ]
+        keyword = RankedRows(
+            np.append(ranked.rows[is_candidate], rows[listed:]),
+            np.append(ranked.scores[is_candidate], scores[listed:]),
+        )
+        return keyword, min(len(ranked.rows), limit)
+
     def _insert(self, ranked: RankedRows, score: np.float32, limit: int) -> RankedRows:
+        """Return a ranking with the copy in it, cut to ``limit`` rows."""
         rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
 
@@ -287,24 +309,27 @@ class ShortenedCopy:
             "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
             "surfaces": Counter(self.terms.surfaces.split()),
         }
-        of_terms = dict[tuple[Term, ...], float]()
+        score_of = dict[tuple[Term, ...], float]()  # by the terms of a clause
         for clause in clauses:
-            term, *more = clause.terms
-            count = 0 if more else counts[term.field][term.text]
+            term, *phrase = clause.terms
+            count = 0 if phrase else counts[term.field][term.text]
             score = clause.boost * idf(snapshot.rows, query.frequencies[term]) if count else 0.0
             if score and term.field == "words":  # of an identifier, only the idf counts
                 score = term_score(score, count, stored_length(self.terms.count), self.mean_length)
-            of_terms[clause.terms] = score
-        own = []
+            score_of[clause.terms] = score
+        scores = []
         for clause in clauses:
-            of_parts = sum(of_terms.get((term,), 0.0) for term in clause.parts)
-            own.append(max(of_terms[clause.terms] - of_parts, 0.0))
-        return own
+            of_parts = sum(score_of.get((term,), 0.0) for term in clause.parts)
+            scores.append(max(score_of[clause.terms] - of_parts, 0.0))
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The documents that vector search and keyword search found for a query, with their scores."""
+    """The documents that vector search and keyword search found for a query, with their scores.
+
+    ``tiers``: see :meth:`Snapshot.legs`. ``m``: see :class:`Query`.
+    """
 
     snapshot: Snapshot
     candidates: Candidates
@@ -317,14 +342,20 @@ class LegScores:
         ``k``: number of rows; ``None`` for all.
         """
         rows = self.candidates.rows
-        near, by_words, weight = fuse(self.candidates, "coverage", a, self.m)
-        scores = near + by_words
-        most, ids, alone = len(rows) if k is None else k, self.snapshot.ids, weight == 1
-        places, _ = best_places(rows, scores, self.tiers, most, ids, keywords_alone=alone)
+        by_vector, by_words, weight = fuse(self.candidates, "coverage", a, self.m)
+        places, _ = best_places(
+            rows,
+            by_vector + by_words,
+            self.tiers,
+            len(rows) if k is None else k,
+            self.snapshot.ids,
+            keywords_alone=weight == 1,
+        )
         return rows[places]
 
     @property
     def nearest(self) -> Rows:
+        """The rows that vector search found, best first."""
         return self.candidates.rows[: self.candidates.dense]
 
 
@@ -371,7 +402,7 @@ class WeightEstimate:
 
     @property
     def calibration(self) -> Calibration:
-        """Return the estimate in the form that an index stores."""
+        """The estimate in the form that an index stores."""
         return Calibration(self.a, 0, self.sample, self.seed)
 
 
@@ -422,20 +453,20 @@ def calibrate(
     deep = replace(DEFAULTS, depth=max(ABSENT, DEFAULTS.limit(snapshot.rows)))
     ten = replace(DEFAULTS, fusion="keyword", depth=10)
     legs: list[LegScores] = []
-    words: list[Rows] = []
+    keyword_rankings: list[Rows] = []
     terms_of = terms_of_copies(snapshot, queries)
     rows = zip(queries, terms_of, of_queries, of_copies, strict=True)
-    for query, terms, vector, of_copy in rows:
+    for query, terms, vector, vector_of_copy in rows:
         copy = ShortenedCopy(
             row=query.row,
             terms=terms,
-            vector=of_copy,
+            vector=vector_of_copy,
             metric=metric,
             mean_length=snapshot.mean_length,
         )
         legs.append(score_legs(snapshot, query.text, vector, deep, copy))
-        by_words = score_legs(snapshot, query.text, None, ten, copy).candidates
-        words.append(by_words.rows[by_words.keyword])
+        by_keywords = score_legs(snapshot, query.text, None, ten, copy).candidates
+        keyword_rankings.append(by_keywords.rows[by_keywords.keyword])
         show("queries searched to calibrate", len(legs) / len(queries))
     curve = {}
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
@@ -446,13 +477,24 @@ def calibrate(
         curve[a] = fmean(map(log, ranks))
     nearly_best = min(curve.values()) + NEARLY_BEST
     best = fmean(a for a, loss in curve.items() if loss <= nearly_best)
+    rates = _rates_of_legs(queries, [scores.nearest[:10] for scores in legs], keyword_rankings)
+    return WeightEstimate(best, curve, rates, len(queries) // 2, seed, (ESTIMATE,))
+
+
+def _rates_of_legs(
+    queries: Sequence[PseudoQuery], by_vector: Sequence[Rows], by_keywords: Sequence[Rows]
+) -> tuple[HitRate, ...]:
+    """Return how often vector search and keyword search alone find the document of a query.
+
+    ``by_vector``, ``by_keywords``: the ranking of each query.
+    """
     rates: list[HitRate] = []
     for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
-        dense = [rank_of(queries[place].row, legs[place].nearest[:10]) for place in of_kind]
-        keyword = [rank_of(queries[place].row, words[place]) for place in of_kind]
-        rates += [HitRate.of(kind, "dense", dense), HitRate.of(kind, "keyword", keyword)]
-    return WeightEstimate(best, curve, tuple(rates), len(queries) // 2, seed, (ESTIMATE,))
+        for fusion, rankings in (("dense", by_vector), ("keyword", by_keywords)):
+            ranks = [rank_of(queries[place].row, rankings[place]) for place in of_kind]
+            rates.append(HitRate.of(kind, fusion, ranks))
+    return tuple(rates)
 
 
 def terms_of_copies(snapshot: IndexSnapshot, queries: Sequence[PseudoQuery]) -> list[Terms]:
@@ -468,6 +510,7 @@ def terms_of_copies(snapshot: IndexSnapshot, queries: Sequence[PseudoQuery]) -> 
 
 
 def sample_queries(snapshot: IndexSnapshot, count: int, seed: int) -> list[PseudoQuery]:
+    """Make two queries from each of ``count`` random documents, or of fewer if most are short."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
 
@@ -492,6 +535,7 @@ class TunedWeight:
     - ``curve``: the mean nDCG@10 with each weight.
     - ``held_out``: the mean nDCG@10 in five-fold cross-validation.
     - ``fixed``: the mean nDCG@10 with the default weight.
+    - ``queries``: the number of queries. ``seed``: the seed of the random folds.
     """
 
     a: float
@@ -504,6 +548,7 @@ class TunedWeight:
 
     @property
     def calibration(self) -> Calibration:
+        """The weight in the form that an index stores."""
         return Calibration(self.a, self.queries, 0, self.seed)
 
 

@@ -30,7 +30,7 @@ from math import log2, nan
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,14 +39,12 @@ from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion
 from vocabtool.documents.vectors import map_npy
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
+from vocabtool.index.index import Index
+from vocabtool.index.snapshot import IndexSnapshot
 from vocabtool.search.hits import Hits
 from vocabtool.search.query import is_word, weigh_words
 from vocabtool.search.settings import Settings
-
-if TYPE_CHECKING:
-    from vocabtool.index.index import Index
-    from vocabtool.index.snapshot import IndexSnapshot
-    from vocabtool.system.messages import Progress
+from vocabtool.system.messages import Progress
 
 Judged = Mapping[str, int]  # judgements of one query by document id
 
@@ -97,9 +95,9 @@ def ndcg(ranked: Sequence[str], judged: Judged) -> float:
     Source: Järvelin, Kekäläinen: Cumulated Gain-Based Evaluation of IR Techniques, TOIS 2002, with
     trec_eval's discount (``ndcg_cut``).
     """
-    best = sorted((max(gain, 0) for gain in judged.values()), reverse=True)
-    ideal = _dcg(best[:NDCG_DEPTH])
-    return _dcg(max(judged.get(document, 0), 0) for document in ranked[:NDCG_DEPTH]) / (ideal or 1)
+    gains = (max(judged.get(document, 0), 0) for document in ranked[:NDCG_DEPTH])
+    best_gains = sorted((max(gain, 0) for gain in judged.values()), reverse=True)
+    return _dcg(gains) / (_dcg(best_gains[:NDCG_DEPTH]) or 1)
 
 
 def recall(ranked: Sequence[str], judged: Judged) -> float:
@@ -117,11 +115,14 @@ def reciprocal_rank(ranked: Sequence[str], judged: Judged) -> float:
 
 
 def _dcg(gains: Iterable[int]) -> float:
+    """Return discounted cumulative gain. ``gains``: those of a ranking, best rank first."""
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
+    """A mean with its 95 % confidence interval."""
+
     mean: float
     low: float
     high: float
@@ -311,6 +312,7 @@ def read_query_vectors(path: str | Path) -> NDArray[Any]:
 
 
 def _lines(path: str | Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank. Raises :class:`InvalidFile`."""
     with Path(path).open("rb") as file:
         offset = 0
         while raw := file.readline(MAX_LINE + 1):
@@ -382,34 +384,46 @@ def evaluate(
 
     Raises :class:`VocabtoolError` if no query has a relevant document.
     """
-    from vocabtool.index.index import Index
-
     index = index if isinstance(index, Index) else Index.open(index)
     queries = read_queries(queries) if isinstance(queries, str | Path) else queries
     qrels = read_qrels(qrels) if isinstance(qrels, str | Path) else qrels
     chosen = with_judgements(queries, qrels)
-    given = chosen.vectors(index, vectors)
-    fusions = FUSIONS if given is not None else KEYWORDS
+    query_vectors = chosen.vectors(index, vectors)
+    fusions = FUSIONS if query_vectors is not None else KEYWORDS
     hits: dict[Fusion, list[Hits]] = {}
     settings = {"literal": True, **settings}  # judged queries have no operators
     for fusion in fusions:
         more = {**settings, "fusion": fusion}
-        hits[fusion] = index.search_many(chosen.texts, vectors=given, k=DEPTH, **more)
+        hits[fusion] = index.search_many(chosen.texts, vectors=query_vectors, k=DEPTH, **more)
         if progress is not None:
             progress("fusions compared", len(hits) / len(fusions))
-    if given is None:
+    if query_vectors is None:
         chosen.notes.append(KEYWORDS_ONLY)
     relevant = {id_ for row in chosen.judged for id_, gain in row.items() if gain >= RELEVANT}
     missing = [id_ for id_ in sorted(relevant) if id_ not in index]
     if missing:  # perhaps ids of another kind
         what = f"{len(missing):,} of {len(relevant):,} relevant documents are not in the index"
         chosen.notes.append(f"{what}, for example {missing[0]!r}")
-    # Of each fusion the measures of each query: shape (queries, measures).
+    # The measures of each query by fusion: shape (queries, measures).
     measured = {fusion: _measure(answers, chosen.judged) for fusion, answers in hits.items()}
     # Queries with m > 0: an unknown word changed the weight of the keyword leg.
     unknown = np.array([bool(answer.query.m) for answer in hits.get(REFERENCE, hits["keyword"])])
+    rows = tuple(_score_fusions(measured, unknown, seed))
+    return Evaluation(rows, len(unknown), int(unknown.sum()), seed, tuple(chosen.notes))
+
+
+eval: Final = evaluate  # noqa: A001 - the name of the command
+
+
+def _score_fusions(
+    measured: Mapping[Fusion, NDArray[np.float64]], unknown: NDArray[np.bool_], seed: int
+) -> Iterator[FusionScore]:
+    """Yield the scores of each fusion method on each set of queries that is not empty.
+
+    ``measured``: the measures of each query, shape (queries, measures). ``unknown``: whether a
+    query has an unknown word, shape (queries,). ``seed``: seed of the bootstrap.
+    """
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
-    rows: list[FusionScore] = []
     for split in SPLITS:
         if not masks[split].any():
             continue
@@ -422,12 +436,8 @@ def evaluate(
             differences = {name: {measure: next(bounds) for measure in MEASURES} for name in others}
         for fusion, measures in values.items():
             means = dict(zip(MEASURES, measures.mean(axis=0).tolist(), strict=True))
-            apart = differences.get(fusion, {})
-            rows.append(FusionScore(fusion, split, len(measures), means, apart))
-    return Evaluation(tuple(rows), len(unknown), int(unknown.sum()), seed, tuple(chosen.notes))
-
-
-eval: Final = evaluate  # noqa: A001 - the name of the command
+            of_fusion = differences.get(fusion, {})
+            yield FusionScore(fusion, split, len(measures), means, of_fusion)
 
 
 def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[np.float64]:
@@ -465,9 +475,9 @@ def self_check(
     """
     snapshot, generator = index.snapshot(), np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[:sample]
-    items: list[tuple[Kind, str, str]] = []
+    items: list[tuple[Kind, str, str]] = []  # the kind of a query, the id of its document, its text
     for document in snapshot.fetch_documents(rows):
-        known, unknown = _words(document.text[:MAX_CHARACTERS], snapshot)
+        known, unknown = _rare_and_unknown(document.text[:MAX_CHARACTERS], snapshot)
         drawn = generator.permutation(known[:RAREST]).tolist()
         if drawn:
             items.append(("ordinary", document.id, " ".join(drawn[:ORDINARY])))
@@ -476,7 +486,7 @@ def self_check(
             items.append(("unknown", document.id, " ".join((word, *drawn[:BESIDE_UNKNOWN]))))
     if not items:
         raise VocabtoolError(f"{index.name}: its documents have no words, so no query can be made")
-    kinds, wanted, texts = zip(*items, strict=True)
+    kinds, ids, texts = zip(*items, strict=True)
     vectors = None if index.encoder is None else index.encoder.encode_queries(texts)
     rates: list[HitRate] = []
     fusions = KEYWORDS if vectors is None else FUSIONS
@@ -485,7 +495,7 @@ def self_check(
         for kind in get_args(Kind):
             ranks = [
                 next((rank for rank, hit in enumerate(answer, 1) if hit.id == id_), NEAREST + 1)
-                for answer, id_, kind_of_query in zip(hits, wanted, kinds, strict=True)
+                for answer, id_, kind_of_query in zip(hits, ids, kinds, strict=True)
                 if kind_of_query == kind
             ]
             if ranks:
@@ -500,7 +510,8 @@ def self_check(
     return SelfCheck(tuple(rates), min(sample, len(index)), seed, tuple(notes))
 
 
-def _words(text: str, snapshot: IndexSnapshot) -> tuple[list[str], list[str]]:
+def _rare_and_unknown(text: str, snapshot: IndexSnapshot) -> tuple[list[str], list[str]]:
+    """Return the known words of a text, the rarest in the index first, and its unknown words."""
     words = weigh_words(snapshot.cutter.spans(text), snapshot.known_words)
     distinct = {word.word.words: word for word in words if word.counts}
     known, unknown = [], []
