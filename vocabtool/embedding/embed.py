@@ -562,7 +562,7 @@ class ShardMaker:
             return slab
         lookup = words.look_up(slab.table.column(TEXT).chunk(0))
         unknown, counts = unknown_words(lookup, self._encoder.max_tokens)
-        return replace(slab, unknown=unknown, counts=counts)
+        return replace(slab, lookup=lookup, unknown=unknown, counts=counts)
 
     def _encode(self, slab: Slab) -> Slab:
         texts, dtype, unknown = slab.table.column(TEXT).chunk(0), self._plan.dtype, slab.unknown
@@ -612,7 +612,8 @@ class ShardMaker:
                 _, count = next(self._pace.spans(len(texts) - row, size))
                 began = time.monotonic()
                 with self._pace.timed(count):
-                    batches = self._encoder.encode_batches(texts[row : row + count], size)
+                    lookup = slab.lookup if count == len(texts) else None
+                    batches = self._encoder.encode_batches(texts[row : row + count], size, lookup)
                 shard_seconds = (time.monotonic() - began) * self._plan.shard_rows / count
                 if self._resumable and slab.start is not None and shard_seconds > KEPT_SECONDS:
                     self._unfinished.add(slab.shard, slab.start + row, texts[row:], batches)

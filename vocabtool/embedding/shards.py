@@ -53,6 +53,7 @@ from vocabtool.system.own_files import (
     whole_file,
 )
 from vocabtool.system.parallel import in_batches
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.vocabulary import is_utf8
 
@@ -319,13 +320,15 @@ class Slab:
     - ``start``: number of rows of the shard before this slab; ``None`` if that is not known.
     - ``table``: the columns ``id``, ``text`` and the kept fields. Each has one chunk. Strings may
       contain invalid UTF-8. Once encoded: the columns of the shard.
-    - ``unknown``: the unknown words of the texts, once they were looked up.
+    - ``lookup``: the words of the texts, and ``unknown``: those of them that the encoder does not
+      know. Both are ``None`` until they are looked up.
     """
 
     shard: int
     table: pa.Table
     full: bool = False
     start: int | None = None
+    lookup: WordLookup | None = None
     unknown: pa.ListArray | None = None
     counts: Counts = Counts()
 

@@ -43,6 +43,7 @@ from vocabtool.formats.encoder_files import read_settings
 from vocabtool.system.arguments import check_options
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import GivenWords, Words
@@ -363,8 +364,14 @@ class Encoder(ABC):
         """Return one vector for each query. Queries may have another prompt than documents."""
         return self.encode(texts)
 
-    def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
-        """Return a list with one array of vectors for each batch of ``size`` texts."""
+    def encode_batches(
+        self, texts: pa.StringArray, size: int, lookup: WordLookup | None = None
+    ) -> list[Vectors]:
+        """Return a list with one array of vectors for each batch of ``size`` texts.
+
+        ``lookup``: the words of the texts, from ``words.look_up``, if they are known already. An
+        encoder of word vectors then does not look them up again.
+        """
         return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
     def with_words(self, words: Words) -> Self:
@@ -533,7 +540,9 @@ class PromptEncoder(Encoder):
     def encode_queries(self, texts: Texts) -> Vectors:
         return self._cut(self.plain.encode(self._after(self._prompts.query, texts)))
 
-    def encode_batches(self, texts: pa.StringArray, size: int) -> list[Vectors]:
+    def encode_batches(
+        self, texts: pa.StringArray, size: int, lookup: WordLookup | None = None
+    ) -> list[Vectors]:
         prompted = texts_array(self._after(self._prompts.document, texts))
         return [self._cut(batch) for batch in self.plain.encode_batches(prompted, size)]
 

@@ -41,6 +41,7 @@ from vocabtool.encoders.encoder import (
 )
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.system.parallel import parallel_map
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.vocabulary import printable
 
 try:
@@ -188,7 +189,9 @@ class OpenAIEncoder(Encoder):
         batches = self.encode_batches(texts, self.max_batch)
         return np.concatenate([np.zeros((0, self.dim), np.float32), *batches])
 
-    def encode_batches(self, texts: Texts, size: int) -> list[Vectors]:
+    def encode_batches(
+        self, texts: Texts, size: int, lookup: WordLookup | None = None
+    ) -> list[Vectors]:
         def encode_batch(batch: list[str]) -> Vectors:
             is_sent = [bool(text.strip()) for text in batch]
             vectors = np.zeros((len(batch), self.dim), np.float32)

@@ -68,6 +68,7 @@ from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.system.own_files import CACHE, user_cache
 from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.hf_tokenizer import library_errors
+from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import TokenCodes, starts_of, texts_array
 from vocabtool.tokenization.words import Words
@@ -197,16 +198,22 @@ class StaticEncoder(Encoder):
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
-        if self.needs_fit:
-            raise VocabtoolError(
-                f"{self.vectors.file}: the weights of words must first be fitted on a sample of "
-                "the corpus: use the encoder that encoder.fit(texts) returns"
-            )
         array = texts_array(texts)
         starts = range(0, max(len(array), 1), self.max_batch)
-        batches = (self._known_rows(array.slice(start, self.max_batch)) for start in starts)
-        means = [mean_vectors(known, self.vectors.matrix, self._weights) for known in batches]
+        batches = (array.slice(start, self.max_batch) for start in starts)
+        means = [self._means(self._known_rows(self._look_up(batch))) for batch in batches]
         return means[0] if len(means) == 1 else np.concatenate(means)
+
+    def encode_batches(
+        self, texts: pa.StringArray, size: int, lookup: WordLookup | None = None
+    ) -> list[Vectors]:
+        rows, offsets = self._known_rows(self._look_up(texts) if lookup is None else lookup)
+        vectors = []
+        for start in range(0, len(texts), size):
+            bounds = offsets[start : start + size + 1]
+            known = rows[bounds[0] : bounds[-1]], bounds - bounds[0]
+            vectors.append(self._means(known))
+        return vectors
 
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on a sample of texts.
@@ -221,7 +228,7 @@ class StaticEncoder(Encoder):
         counts = np.zeros(words, np.int64)
         documents = tokens = 0
         for batch in in_batches(islice(texts, most), BATCH_ROWS):
-            rows, offsets = self._known_rows(texts_array(batch))
+            rows, offsets = self._known_rows(self._look_up(texts_array(batch)))
             tokens += len(rows)
             documents += len(batch)
             # A text counts once for each row that it contains.
@@ -253,9 +260,19 @@ class StaticEncoder(Encoder):
     def __reduce__(self) -> tuple[Any, ...]:
         return StaticEncoder, (self.vectors, self.options), {"_notes": self._notes}
 
-    def _known_rows(self, texts: pa.StringArray) -> KnownRows:
+    def _means(self, known: KnownRows) -> Vectors:
+        if self.needs_fit:
+            raise VocabtoolError(
+                f"{self.vectors.file}: the weights of words must first be fitted on a sample of "
+                "the corpus: use the encoder that encoder.fit(texts) returns"
+            )
+        return mean_vectors(known, self.vectors.matrix, self._weights)
+
+    def _look_up(self, texts: pa.StringArray) -> WordLookup:
+        return self.words.tokenizer.look_up(texts)
+
+    def _known_rows(self, lookup: WordLookup) -> KnownRows:
         """Return the matrix rows of the known words, or pieces, of texts."""
-        lookup = self.words.tokenizer.look_up(texts)
         rows: NDArray[np.integer]
         if lookup.spelled is None:
             rows, offsets = lookup.positions[lookup.codes], lookup.offsets
