@@ -59,7 +59,7 @@ def option_of(kind: type, name: str) -> Decorator:
     """Return the option of the command line for an option of a dataclass, which describes it."""
     about, hint = options_of(kind)[name], type_hints(kind)[name]
     default = next(field.default for field in fields(kind) if field.name == name)
-    dashed, members = name.replace("_", "-"), get_args(hint)
+    dashed, members = name.replace("_", "-"), get_args(hint) or (hint,)
     if about.repeated:
         about = replace(about, help=f"{about.help} May be repeated.")
     flags: Sequence[str] = about.flags or (f"--{dashed}",)
@@ -70,11 +70,12 @@ def option_of(kind: type, name: str) -> Decorator:
             flags = (f"--{dashed}/--no-{dashed}",)
     elif choices := choices_in(hint):
         value_type = click.Choice(choices)
-    elif hint is int or int in members:
+    elif int in members:
         least, most = (None if n is None else int(n) for n in (about.least, about.most))
         value_type = click.IntRange(least, most)
     elif float in members:
-        value_type = click.FloatRange(about.least, about.most)
+        ends = (about.least, about.most)
+        value_type = float if ends == (None, None) else click.FloatRange(*ends)
     elif default == () and not about.repeated:
         default = ""
     return click.option(
