@@ -35,6 +35,7 @@ Kind = Literal[
 Flags = dict[str, bool]
 NextStep = Literal["another model", "shorter texts", "words to add", "hybrid search", "none"]
 
+UNKNOWN_COLUMNS: Final = ("word", "count", "documents", "kind", "like", "example")
 COMMONEST: Final = 10_000  # words of a list that are classified, and whose pieces are listed
 # From which figures a step is the next one. The first step whose figure is reached is named.
 MANY: Final = 0.2  # unknown words: of a sentence of ten words, two are missing
@@ -372,7 +373,7 @@ class OovReport(TableResult):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns of :meth:`table`."""
-        names: tuple[str, ...] = ("word", "count", "documents", "kind", "like", "example")
+        names: tuple[str, ...] = UNKNOWN_COLUMNS
         if self.split is not None:
             names = ("word", "pieces", "count", "documents", "cost", "known", "kind", "parts")
             names = (*names, "example")

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from vocabtool.oov.counter import clip, find_word
 from vocabtool.oov.report import (
     COMMONEST,
+    UNKNOWN_COLUMNS,
     CountedWord,
     CutOff,
     OovReport,
@@ -110,8 +111,7 @@ def oov_html(report: OovReport) -> str:
 
 def _data(report: OovReport) -> dict[str, Any]:
     header, split = report.header, report.split
-    names = ["word", "count", "documents", "kind", "like", "example"]
-    words = _word_data(report.commonest(JSON_WORDS), names)
+    words = _word_data(report.commonest(JSON_WORDS), UNKNOWN_COLUMNS)
 
     def rate(count: int, unknown: int, share: float) -> dict[str, Any]:
         return {"all": count, "unknown": unknown, "unknown_rate": share}
@@ -146,15 +146,14 @@ def _data(report: OovReport) -> dict[str, Any]:
         data["suggested"] = asdict(report.suggested)
         del data["suggested"]["notes"]  # they are among the notes of the report
     if split is not None:
-        names = [*report.columns]
         random = split.words(split.listed, min(split.random, JSON_WORDS))
-        words = _word_data(split.words(0, min(split.listed, JSON_WORDS)), names)
+        words = _word_data(split.words(0, min(split.listed, JSON_WORDS)), report.columns)
         data |= {
             "pieces": {"per_token": report.fertility, "histogram": list(split.histogram)},
             "split_words": words,
             "split_words_listed": len(words),
             "split_words_in_all": split.listed + split.random,
-            "random_words": _word_data(random, names),
+            "random_words": _word_data(random, report.columns),
             "split": {
                 "rates": dict(_split_rates(report)),
                 "documents_split3": split.documents_split3,
