@@ -38,7 +38,7 @@ from vocabtool.documents.batch import (
 )
 from vocabtool.documents.files import Readable, read_up_to, refuse_utf16
 from vocabtool.documents.headings import MAX_TITLE, Heading, MarkedText, markdown
-from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT, ReadOptions
+from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode
@@ -155,8 +155,10 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         spans = _fit(text, [(piece.start, piece.end) for piece in batch], sizes)
         for piece, of_piece in zip(batch, spans, strict=True):
             for start, end in of_piece:
-                path, top = piece[2:] if split == "heading" else path_at(start)
-                yield Piece(start, end, path, top)
+                if split != "heading":
+                    yield Piece(start, end, *path_at(start))
+                else:
+                    yield Piece(start, end, piece.path, piece.top)
 
 
 def _cut_long(text: str, section: Span) -> Iterator[Span]:
@@ -408,6 +410,9 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
     read, source = request.read, request.source
     content = marked.text if marked.source is None else marked.source
     title = marked.title or Path(source).stem
+    text_fields, kept_fields = read.fields, read.kept_fields
+    joins_path = "path" in text_fields and read.split in (None, "heading")
+    starts = [heading.at for heading in marked.headings]
     counts = dict[str, int]()
     line, counted = 1, 0  # the line at the offset ``counted`` of the content
     for piece in cut(marked, read.split or "heading", _sizes_beside(title, marked, request)):
@@ -419,13 +424,18 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
             counted = start
         fields: dict[str, object] = {"title": title, "path": piece.path, SOURCE: source}
         fields |= {"line": line, "start": start, "end": end}
-        if read.fields:
-            text = joined_text(fields | _path_and_text(piece, marked, read), read.fields)
+        path, text = piece.path, marked.text[piece.start : piece.end]
+        if joins_path:
+            path, text = _without_repeated_headings(
+                piece, marked, starts, path_first=read.path_first
+            )
+        if text_fields:
+            row_text = joined_text(fields | {"path": path, TEXT: text}, text_fields)
         else:
-            text = as_bytes(marked.text[piece.start : piece.end])
+            row_text = as_bytes(text)
         id_ = as_bytes(_end_of_id(piece.path, counts))
-        kept = kept_of(fields, read.kept_fields)
-        yield Row(line, text, id_, kept, fields if request.whole else {})
+        kept = kept_of(fields, kept_fields)
+        yield Row(line, row_text, id_, kept, fields if request.whole else {})
 
 
 def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
@@ -445,25 +455,25 @@ def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
     return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
 
 
-def _path_and_text(piece: Piece, marked: MarkedText, read: ReadOptions) -> dict[str, object]:
-    """Return the fields ``path`` and ``text`` of a piece, so that no heading is in both."""
-    path, text = piece.path, marked.text[piece.start : piece.end]
-    headings = marked.headings
-    first, last = (
-        bisect_left(headings, offset, key=lambda heading: heading.at)
-        for offset in (piece.start, piece.end)
-    )
-    inside = headings[first:last]
-    if inside and "path" in read.fields and read.split in (None, "heading"):
+def _without_repeated_headings(
+    piece: Piece, marked: MarkedText, starts: Sequence[int], *, path_first: bool
+) -> tuple[str, str]:
+    """Return the path and the text of a piece, so that no heading is in both.
+
+    ``starts``: the offset of each heading.
+    """
+    inside = marked.headings[bisect_left(starts, piece.start) : bisect_left(starts, piece.end)]
+    if inside:
         body = min(inside[-1].body, piece.end)
         is_line = body == piece.end or "\n" in marked.text[body - 1 : body + 1]
         if is_line and all(len(heading.title) < MAX_TITLE for heading in inside):
             # The path has these headings, so the text begins after them.
             span = _trim(marked.text, (body, piece.end))
-            text = "" if span is None else marked.text[slice(*span)]
-        elif read.path_first and piece.top >= piece.start:
-            path = ""  # the names of Python are in its code, and long titles in the text
-    return {"path": path, TEXT: as_bytes(text)}
+            return piece.path, "" if span is None else marked.text[slice(*span)]
+        if path_first and piece.top >= piece.start:
+            # The names of Python are in its code, and long titles in the text.
+            return "", marked.text[piece.start : piece.end]
+    return piece.path, marked.text[piece.start : piece.end]
 
 
 def _end_of_id(path: str, counts: dict[str, int]) -> str:

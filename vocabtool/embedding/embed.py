@@ -646,6 +646,9 @@ def run_ray(
 ) -> Iterator[Shard]:
     """Make the missing shards in Ray actors; yield shards as they are finished.
 
+    ``read_slabs``: a function that yields the slabs of the missing shards; Ray calls it in a worker
+    of its own. ``make_maker``: makes the :class:`ShardMaker` of an actor. ``log``: receives what
+    was skipped while reading. ``on_slab``: is called with the counts of each shard.
     ``address``: the address of a Ray cluster. If it is ``None`` and ``RAY_ADDRESS`` is not set, Ray
     is started on this machine, and stopped at the end.
     """
@@ -704,6 +707,7 @@ class Actor:
         self._maker: ShardMaker | None = None
 
     def __call__(self, row: Columns) -> Columns:
+        """Make the shard of a row of :func:`read_shards`. The row with the log is unchanged."""
         number, record = int(row["number"][0]), bytes(row["record"][0])
         if number != LAST:
             if self._maker is None:  # in __init__, Ray would hide an error

@@ -142,13 +142,14 @@ def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
     """Return the error that says at which element ``fn`` failed, and how."""
-    match element[1]:
+    number, value = element
+    match value:
         case Document(id=place) | [Document(id=place)]:
             pass
         case [Document() as first, *_, Document() as last]:
             place = f"{first.id} to {last.id}"
         case _:
-            place = f"element {element[0]:,}"
+            place = f"element {number:,}"
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
     return OperatorFailed(place, f"{name} raised {type(error).__name__}: {error}")
 
