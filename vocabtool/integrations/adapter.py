@@ -147,9 +147,13 @@ def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
     return {**metadata_of(hit.fields), EXPLAINED: facts}
 
 
-def _columns(metadata: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _columns(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields that filters can test: see :func:`document_of`.
+
+    ``prefix``: the start of the names, for a dictionary inside of metadata.
+    """
     for key, value in metadata.items():
-        name = f"{before}{key}"
+        name = f"{prefix}{key}"
         if not name or len((PREFIX + name).encode()) > MAX_NAME_BYTES or not name.isprintable():
             continue
         if isinstance(value, Mapping):
@@ -171,7 +175,10 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in", "not in", "like", "ili
 
 
 def join(word: Literal["and", "or", "not"], tests: Sequence[str]) -> str:
-    """Join conditions; ``not`` means not all of them. Of none, ``and`` is true, ``or`` is not."""
+    """Join conditions. ``not`` means that not all of them hold.
+
+    Without any condition, ``and`` holds for every document, and ``or`` for none.
+    """
     if word == "not":
         return f"not {join('and', tests)}"
     if not tests:

@@ -69,24 +69,27 @@ class VocabtoolDocumentStore:
     options: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        """Open the index, or create it: see the class."""
         options, dim = self.options or {}, self.embedding_dim
         try:
             self._index = Index.open(self.path, self.model, **options)
         except NotFound:
             if self.model is None and dim is None:
                 raise
-            own: dict[str, Any] = {"metric": self.metric, "language": self.language, **options}
-            self._index = Index.create(self.path, self.model, dim=dim, dtype="float32", **own)
+            options = {"metric": self.metric, "language": self.language, **options}
+            self._index = Index.create(self.path, self.model, dim=dim, dtype="float32", **options)
         size = self._index.configuration.dim
         if dim is not None and dim != size:
             raise ValueError(f"{self.path}: vectors of {size} numbers, but embedding_dim is {dim}")
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the arguments of this store, in the form that Haystack saves in a pipeline."""
         arguments = {field.name: getattr(self, field.name) for field in fields(self)}
         return default_to_dict(self, **arguments)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> VocabtoolDocumentStore:
+        """Return a store with the arguments that :meth:`to_dict` returned."""
         return default_from_dict(cls, data)
 
     @property
@@ -175,13 +178,16 @@ def condition(filters: Filters | None, index: Index) -> Iterator[str | None]:
     An :class:`InvalidCondition`, also one that the block raises, becomes a ``FilterError``.
     """
     try:
-        yield _read(filters, index.manifest.fields) if filters else None
+        yield _condition_of(filters, index.manifest.fields) if filters else None
     except InvalidCondition as error:
         raise FilterError(str(error)) from error
 
 
-def _read(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
-    """Return a filter as a condition. ``kinds``: the fields of the index."""
+def _condition_of(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
+    """Return a filter as a condition. ``kinds``: the fields of the index.
+
+    ``depth``: number of filters around this one. Raises :class:`InvalidCondition`.
+    """
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("wanted a dictionary", given)
@@ -191,7 +197,7 @@ def _read(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
         filters = given.get("conditions")
         if not isinstance(filters, list):
             raise invalid("'conditions' needs a list of filters", given)
-        tests = [_read(item, kinds, depth + 1) for item in filters]
+        tests = [_condition_of(item, kinds, depth + 1) for item in filters]
         return adapter.join(operator.lower(), tests)
     adapter.check_operator(operator, (*EQUAL, *ORDERED, "in", "not in"), given)
     if "value" not in given:
@@ -275,9 +281,9 @@ class VocabtoolHybridRetriever:
         """
         index = self.document_store.index
         chosen = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
-        own = {**(self.settings or {}), "k": self.top_k if top_k is None else top_k}
+        arguments = {**(self.settings or {}), "k": self.top_k if top_k is None else top_k}
         with condition(chosen, index) as where:
-            hits = index.search(query, vector=query_embedding, where=where, **own)
+            hits = index.search(query, vector=query_embedding, where=where, **arguments)
         documents = []
         for hit in hits:
             meta = adapter.why_found(hits, hit)

@@ -74,11 +74,12 @@ class VocabtoolVectorStore(VectorStore):
     def __init__(
         self, index: Index | str | Path, embedding: Embeddings | Model | None = None
     ) -> None:
-        own = _embeddings(embedding)
-        if isinstance(index, str | Path) and isinstance(own, VocabtoolEmbeddings):
-            index, own = Index.open(index, own.model, **own.options), None
+        embeddings = _embeddings(embedding)
+        if isinstance(index, str | Path) and isinstance(embeddings, VocabtoolEmbeddings):
+            # The index has the model, so the store needs no embeddings.
+            index, embeddings = Index.open(index, embeddings.model, **embeddings.options), None
         self.index = Index.open(index) if isinstance(index, str | Path) else index
-        self._embedding = own
+        self._embedding = embeddings
 
     @classmethod
     def from_texts(
@@ -100,18 +101,18 @@ class VocabtoolVectorStore(VectorStore):
         Raises the errors of :meth:`vocabtool.Index.create`, :meth:`vocabtool.Index.open` and
         :meth:`add_texts`, and ``ValueError`` if ``path`` or ``embedding`` is ``None``.
         """
-        own = _embeddings(embedding)
-        if path is None or own is None:
+        embeddings = _embeddings(embedding)
+        if path is None or embeddings is None:
             raise ValueError("from_texts needs path=FOLDER and embedding=MODEL, got None")
         try:
-            store = cls(path, own)
+            store = cls(path, embeddings)
         except NotFound:
-            if isinstance(own, VocabtoolEmbeddings):
-                options = {"sample": texts, **own.options, **options}
-                store = cls(Index.create(path, own.model, **options))
+            if isinstance(embeddings, VocabtoolEmbeddings):
+                options = {"sample": texts, **embeddings.options, **options}
+                store = cls(Index.create(path, embeddings.model, **options))
             else:
-                dim = len(own.embed_query("dimension"))
-                store = cls(Index.create(path, dim=dim, **options), own)
+                dim = len(embeddings.embed_query("dimension"))
+                store = cls(Index.create(path, dim=dim, **options), embeddings)
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
@@ -229,8 +230,8 @@ class VocabtoolRetriever(VectorStoreRetriever):
         **others: Any,
     ) -> None:
         store = VocabtoolVectorStore(index, embedding)
-        own = {"k": k, "filter": filter, "explain": True, **(search_kwargs or {})}
-        super().__init__(vectorstore=store, search_kwargs=own, **others)
+        arguments = {"k": k, "filter": filter, "explain": True, **(search_kwargs or {})}
+        super().__init__(vectorstore=store, search_kwargs=arguments, **others)
 
 
 def condition(given: Filter) -> str | None:
@@ -250,6 +251,10 @@ def condition(given: Filter) -> str | None:
 
 
 def _condition_of(given: Any, depth: int = 0) -> str:
+    """Return a filter as a condition. ``depth``: number of filters around this one.
+
+    Raises :class:`InvalidCondition`.
+    """
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("a filter must be a condition or a dictionary", given)
@@ -282,4 +287,5 @@ def _condition_of(given: Any, depth: int = 0) -> str:
 
 
 def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
+    """Return embeddings unchanged, and a model as embeddings."""
     return given if given is None or isinstance(given, Embeddings) else VocabtoolEmbeddings(given)

@@ -181,14 +181,14 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
             raise ValueError(f"the mode must be one of {modes}, got {mode.value!r}")
         arguments, top_k = MODES[mode]
         k = getattr(query, top_k) or query.similarity_top_k
-        own = {"k": k, "vector": query.query_embedding, **self.settings, **arguments}
+        settings = {"k": k, "vector": query.query_embedding, **self.settings, **arguments}
         if query.alpha is not None:
-            own["a"] = 1 - query.alpha
+            settings["a"] = 1 - query.alpha
         ids = query.node_ids
         if query.query_str is not None and not ids:
             ids = None
         where = self._where(query.filters, {ID: ids, REF: query.doc_ids})
-        hits = self._index.search(query.query_str or None, where=where, **{**own, **kwargs})
+        hits = self._index.search(query.query_str or None, where=where, **{**settings, **kwargs})
         nodes = [*map(_node_of, hits)]
         for node, hit in zip(nodes, hits, strict=True):
             node.metadata = adapter.why_found(hits, hit)
@@ -216,21 +216,24 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
         lists = ((field, values) for field, values in one_of.items() if values is not None)
         tests = [compare(field, "in", values, fields) for field, values in lists]
         if filters is not None:
-            tests.append(_read(filters, fields))
+            tests.append(_condition_of(filters, fields))
         return join("and", tests) if tests else None
 
 
-def _read(
+def _condition_of(
     given: types.MetadataFilters | types.MetadataFilter, fields: Mapping[str, Kind], depth: int = 0
 ) -> str:
-    """Return a filter as a condition. ``fields``: the fields of the index."""
+    """Return a filter as a condition. ``fields``: the fields of the index.
+
+    ``depth``: number of filters around this one. Raises :class:`InvalidCondition`.
+    """
     adapter.check_depth(depth, given)
     if isinstance(given, types.MetadataFilters):
-        tests = [_read(item, fields, depth + 1) for item in given.filters]
+        tests = [_condition_of(item, fields, depth + 1) for item in given.filters]
         if not tests or given.condition in (None, types.FilterCondition.AND):
             return join("and", tests)
-        some = join("or", tests)
-        return some if given.condition == types.FilterCondition.OR else f"not {some}"
+        any_test = join("or", tests)
+        return any_test if given.condition == types.FilterCondition.OR else f"not {any_test}"
     name, operator, value = adapter.field_of(given.key), given.operator, given.value
     what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
@@ -256,7 +259,7 @@ def _read(
 
 
 def _document_of(node: BaseNode) -> Document:
-    """Return a node as a document; a field has as JSON what else a node has."""
+    """Return a node as a document. What else the node has becomes a field with JSON."""
     # The text of a node is the text of the document.
     left_out: Any = {"embedding": True, "metadata": True, "text": True, "text_resource": {"text"}}
     content = node.model_dump(mode="json", exclude=left_out, exclude_defaults=True)
@@ -267,6 +270,7 @@ def _document_of(node: BaseNode) -> Document:
 
 
 def _node_of(document: Document | Hit) -> BaseNode:
+    """Return the node that :func:`_document_of` made this document from; else a ``TextNode``."""
     metadata = adapter.metadata_of(document.fields)
     with suppress(ValueError, TypeError, LookupError, RecursionError):  # else the field is not ours
         node = json.loads(str(document.fields.get(NODE)))
