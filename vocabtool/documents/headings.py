@@ -210,7 +210,8 @@ class _HeadingTokens(list["Token"]):
     """Keeps of all tokens only headings outside lists and quotes, each followed by its title."""
 
     def append(self, token: Token, /) -> None:
-        if len(self) % 2 or (token.type == "heading_open" and token.level == 0):
+        is_title = len(self) % 2 == 1  # the token after that of a heading
+        if is_title or (token.type == "heading_open" and token.level == 0):
             super().append(token)
 
 
