@@ -96,13 +96,13 @@ class WordVectors:
                 stored = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)
-            elif not isinstance(layout := _layout(source), str):
-                stored = _open_text(source, layout)
-            elif (no_binary := binary_vectors.WORD2VEC.recognise(source)) is None:
+            elif READER.recognise(source) is None:
+                stored = _open_text(source)
+            elif binary_vectors.WORD2VEC.recognise(source) is None:
                 stored = binary_vectors.open_word2vec(source)
             else:
-                formats = (READER.format, binary_vectors.WORD2VEC.format)
-                tried = map("{}: {}".format, formats, (layout, no_binary))
+                readers = (READER, binary_vectors.WORD2VEC)
+                tried = (f"{reader.format}: {reader.recognise(source)}" for reader in readers)
                 raise UnknownFormat(f"{file}: not a file of word vectors", tuple(tried))
             return cls(stored.words, stored.dim, stored, file)
 
@@ -167,43 +167,56 @@ class WordVectors:
 _Layout = tuple[int, int | None, int]
 
 
-def _layout(source: Source) -> _Layout | str:
-    # With a header, most of the first lines must end in as many numbers as it states. Without one,
-    # most must end in the same number of numbers, at least two, and some of these have a fraction.
+def _find_layout(source: Source) -> _Layout:
+    """Return the layout of a text file of vectors; raise :class:`InvalidFile` for another file.
+
+    With a header, most of the first lines must end in as many numbers as it states. Without one,
+    most must end in the same number of numbers, at least two, and some of these have a fraction.
+    """
     header = HEADER.match(source.head)
     start = header.end() if header else 0
     lines = source.head[start:].split(b"\n")
     if source.size > len(source.head) or not lines[-1]:
         lines.pop()  # truncated, or empty after a final newline
     if not lines:
-        return "nothing follows its header line" if header else "no whole line in its first 64 KiB"
-    counts = []
+        raise InvalidFile(
+            "nothing follows its header line" if header else "no whole line in its first 64 KiB"
+        )
+    counts = []  # of numbers at the end of each line
     for line in lines[:SAMPLE]:  # the first part always belongs to the word
         values = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
         words = (count for count, value in enumerate(values) if not _is_number(value))
         counts.append(next(words, len(values)))
     if header:
         dim = int(header[2])
-        fit = sum(count >= dim for count in counts)
+        fitting = sum(count >= dim for count in counts)
     else:
-        dim, fit = Counter(sorted(counts)).most_common(1)[0]
-    if not header and counts[0] < MIN_DIM:
-        return f"the first line ends in {'one number only' if counts[0] else 'no number'}"
-    if dim < MIN_DIM or 2 * fit < len(counts):
+        dim, fitting = Counter(sorted(counts)).most_common(1)[0]
+        if counts[0] < MIN_DIM:
+            number = "one number only" if counts[0] else "no number"
+            raise InvalidFile(f"the first line ends in {number}")
+    if dim < MIN_DIM or 2 * fitting < len(counts):
         numbers = f"{', '.join(map(str, counts[:3]))} ... numbers"
-        if header:
-            numbers += f", not in {dim:,}"
-        return f"its lines end in {numbers}"
+        wanted = f", not in {dim:,}" if header else ""
+        raise InvalidFile(f"its lines end in {numbers}{wanted}")
     if b"\t" in lines[0]:
-        return "its first line has a tab, wanted spaces between the values"
+        raise InvalidFile("its first line has a tab, wanted spaces between the values")
     if not header and not any(map(FRACTION.search, lines[:SAMPLE])):
-        return "the numbers in its lines are whole, wanted some with a fraction"
+        raise InvalidFile("the numbers in its lines are whole, wanted some with a fraction")
     return dim, int(header[1]) if header else None, start
 
 
-def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
-    if isinstance(layout, str):
-        raise InvalidFile(layout)
+def _recognise(source: Source) -> str | None:
+    try:
+        _find_layout(source)
+    except InvalidFile as error:
+        return error.what
+    return None
+
+
+def _open_text(source: Source) -> VectorFile:
+    """Read the words of a text file. The vectors are read later, on request."""
+    layout = _find_layout(source)
     dim, promised, _ = layout
     starts: list[NDArray[np.int64]] = []
     with source.file.open("rb") as file:
@@ -217,7 +230,8 @@ def _open_text(source: Source, layout: _Layout | str) -> VectorFile:
     if promised is not None:
         header = "a header line, as word2vec and fastText write"
     notes = [f"{dim:,} dimensions; {header}"]
-    if empty := int((stored.lengths == 0).sum()):
+    empty = int((stored.lengths == 0).sum())
+    if empty:
         notes.append(f"empty words: {empty:,}")
     if not ended:
         notes.append("the last line does not end with a newline: the file may be truncated")
@@ -252,6 +266,7 @@ def _is_number(value: bytes) -> bool:
 
 
 def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> Iterator[bytes]:
+    """Yield the word of each line; append to ``starts`` where the values of the lines begin."""
     dim, promised, at = layout
     number = 1 + (promised is not None)
     file.seek(at)
@@ -277,9 +292,12 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    # Return the word of each line, and the byte of the file where its values begin. The window
-    # begins at byte ``at`` with line ``number``. Most lines have as many spaces as values, so the
-    # word ends at the first space. Others are examined singly.
+    """Return the word of each line, and the byte of the file where its values begin.
+
+    ``window``: whole lines, from byte ``at`` of the file on. ``number``: of the first line.
+    """
+    # Most lines have as many spaces as values, so the word ends at the first space. Others are
+    # examined singly.
     bounds, blanks, start = [0], [], 0  # the ends of lines, and the first space of each
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte
         blanks.append(window.find(b" ", start, end))
@@ -319,7 +337,8 @@ def _cut_window(
             count = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
             what = f"line {number + line:,} has {count} values, wanted {dim:,}: is it truncated?"
             raise InvalidFile(what, offset=at + start)
-        if wrong := [value for value in values if not _is_number(value)]:
+        wrong = [value for value in values if not _is_number(value)]
+        if wrong:
             what = f"line {number + line:,} has {wrong[0][:40]!r}, wanted a number"
             raise InvalidFile(what, offset=at + start)
         words[line], firsts[line] = word, start + len(word)
@@ -328,6 +347,6 @@ def _cut_window(
 
 READER: Final = Reader(
     "word vectors as text (GloVe, word2vec, fastText .vec)",
-    lambda source: layout if isinstance(layout := _layout(source), str) else None,
-    lambda source: Findings([_open_text(source, _layout(source)).words]),
+    _recognise,
+    lambda source: Findings([_open_text(source).words]),
 )
