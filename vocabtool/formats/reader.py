@@ -69,33 +69,11 @@ class Model(NamedTuple):
         return not self.warnings
 
 
-def constant(name: str, entries: ByteStrings, place: Place, notes: tuple[str, ...] = ()) -> Finding:
-    """Make a vocabulary from a list of strings whose purpose is unknown.
-
-    Returns a :class:`PassedOver` if the list has fewer than ``MIN_ENTRIES`` strings.
-    """
+def constant(name: str, entries: ByteStrings, place: Place) -> Finding:
+    """Return a list of strings whose purpose is unknown; it is skipped if it is short."""
     if len(entries) < MIN_ENTRIES:
         return PassedOver(name, len(entries), place, TOO_FEW)
-    return Vocabulary(name, "constant", entries, places=(place,), notes=notes)
-
-
-def _join_equal(a: Vocabulary, b: Vocabulary) -> Vocabulary:
-    notes = a.notes
-    if b.linked:  # notes on an unused list add nothing
-        notes += tuple(note for note in b.notes if note not in a.notes)
-    if a.unknown and b.unknown and a.unknown != b.unknown:
-        notes += (
-            f"other places give unknown words id {b.unknown.id} ({b.unknown.count} ids): "
-            + ", ".join(place.place for place in b.places),
-        )
-    return replace(
-        a,
-        unknown=a.unknown or b.unknown,
-        specials=a.specials or b.specials,
-        marker=a.marker or b.marker,
-        places=a.places + tuple(place for place in b.places if place not in a.places),
-        notes=notes,
-    )
+    return Vocabulary(name, "constant", entries, places=(place,))
 
 
 HEAD: Final = 1 << 16  # bytes available for format detection
@@ -153,52 +131,18 @@ class Findings:
         for finding in self.lists:
             if isinstance(finding, PassedOver):
                 passed_over.append(finding)
-            elif finding.kind == "constant" and len(finding) < MIN_ENTRIES and not small:
+            elif not small and finding.kind == "constant" and len(finding) < MIN_ENTRIES:
                 skipped = PassedOver(finding.name, len(finding), finding.places[0], TOO_FEW)
                 passed_over.append(skipped)
             else:
                 vocabularies.append(finding)
-        # Fast to compare; equal contents have equal outlines.
-        outlines = [
-            (len(v), v.entry_type, *(v.stored[i] for i in (0, -1) if len(v))) for v in vocabularies
-        ]
-        counts = Counter(outlines)
-        groups: dict[tuple[object, ...], list[Vocabulary]] = {}
-        pairs = sorted(
-            zip(outlines, vocabularies, strict=True),
-            key=lambda pair: (not self.is_main(pair[1]), PRECEDENCE.index(pair[1].kind)),
-        )
-        for outline, vocabulary in pairs:
-            key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
-            group = groups.setdefault(key, [])
-            for i, other in enumerate(group):
-                # the ids of an unused list are its positions
-                same_ids = not vocabulary.linked or np.array_equal(
-                    other.id_array(), vocabulary.id_array()
-                )
-                if same_ids and other.stored == vocabulary.stored:
-                    group[i] = _join_equal(other, vocabulary)
-                    break
-            else:
-                group.append(vocabulary)
-        joined = [vocabulary for group in groups.values() for vocabulary in group]
-        joined.sort(key=lambda v: (not self.is_main(v), not v.linked, -len(v)))
-        taken = dict.fromkeys((vocabulary.name for vocabulary in joined), 0)
-        # the first keeps its name; small constants, which are rarely displayed, come last
-        few = [v.kind == "constant" and len(v) < MIN_ENTRIES for v in joined]
-        for i in sorted(range(len(joined)), key=few.__getitem__):
-            name = joined[i].name
-            taken[name] += 1
-            if taken[name] > 1:
-                while f"{name}_{taken[name]}" in taken:
-                    taken[name] += 1
-                numbered = f"{name}_{taken[name]}"
-                taken[numbered] = 1
-                joined[i] = replace(joined[i], name=numbered)
+        vocabularies.sort(key=lambda v: (not self.is_main(v), PRECEDENCE.index(v.kind)))
+        vocabularies = _merge_equal(vocabularies)
+        vocabularies.sort(key=lambda v: (not self.is_main(v), not v.linked, -len(v)))
         return Model(
             str(path),
             self.format or "",
-            tuple(joined),
+            _number_names(vocabularies),
             tuple(dict.fromkeys(passed_over)),
             tuple(dict.fromkeys(self.warnings)),
         )
@@ -218,6 +162,72 @@ class Findings:
             self.warnings.append(": ".join(filter(None, (part, str(error), effect))))
             # The frames keep the data alive, and, from Python 3.13 on, each other.
             error.__traceback__ = None
+
+
+def _merge_equal(vocabularies: list[Vocabulary]) -> list[Vocabulary]:
+    """Merge vocabularies with equal entries and ids into the first of them.
+
+    An unused list is equal if its entries are: its ids are only positions.
+    """
+    # Equal entries have equal outlines. The hash of all entries is slow, so it is computed only
+    # where outlines repeat.
+    outlines = [
+        (len(v), v.entry_type, *(v.stored[i] for i in (0, -1) if len(v))) for v in vocabularies
+    ]
+    counts = Counter(outlines)
+    merged: dict[tuple[object, ...], list[Vocabulary]] = {}  # those of one key differ in their ids
+    for outline, vocabulary in zip(outlines, vocabularies, strict=True):
+        key = (*outline, vocabulary.sha256) if counts[outline] > 1 else outline
+        others = merged.setdefault(key, [])
+        for i, other in enumerate(others):
+            same_ids = not vocabulary.linked or np.array_equal(
+                other.id_array(), vocabulary.id_array()
+            )
+            if same_ids and other.stored == vocabulary.stored:
+                others[i] = _merge(other, vocabulary)
+                break
+        else:
+            others.append(vocabulary)
+    return [vocabulary for others in merged.values() for vocabulary in others]
+
+
+def _merge(first: Vocabulary, second: Vocabulary) -> Vocabulary:
+    """Add the places of ``second`` to ``first``, and what only ``second`` knows of the entries."""
+    notes = first.notes
+    if second.linked:  # notes on an unused list add nothing
+        notes += tuple(note for note in second.notes if note not in notes)
+    if first.unknown and second.unknown and first.unknown != second.unknown:
+        places = ", ".join(place.place for place in second.places)
+        unknown = f"id {second.unknown.id} ({second.unknown.count} ids)"
+        notes += (f"other places give unknown words {unknown}: {places}",)
+    return replace(
+        first,
+        unknown=first.unknown or second.unknown,
+        specials=first.specials or second.specials,
+        marker=first.marker or second.marker,
+        places=first.places + tuple(p for p in second.places if p not in first.places),
+        notes=notes,
+    )
+
+
+def _number_names(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
+    """Give every vocabulary its own name: ``words``, ``words_2`` and so on.
+
+    The first keeps its name. Small constants, which are rarely displayed, are numbered last.
+    """
+    named = list(vocabularies)
+    counts = dict.fromkeys((vocabulary.name for vocabulary in named), 0)
+    is_small = [v.kind == "constant" and len(v) < MIN_ENTRIES for v in named]
+    for i in sorted(range(len(named)), key=is_small.__getitem__):
+        name = named[i].name
+        counts[name] += 1
+        if counts[name] > 1:
+            while f"{name}_{counts[name]}" in counts:
+                counts[name] += 1
+            numbered = f"{name}_{counts[name]}"
+            counts[numbered] = 1
+            named[i] = replace(named[i], name=numbered)
+    return tuple(named)
 
 
 @dataclass(frozen=True, slots=True)
