@@ -276,7 +276,7 @@ def test_no_path_is_opened(name: str, tmp_path: Path) -> None:
     (warning,) = found.warnings
     assert "weights 'w': " in warning
     assert re.search(
-        "names a file by the path|symbolic link|no such file; model.json expects it", warning
+        "names a file by the path|symbolic link|the model refers to this file", warning
     )
 
 

@@ -482,14 +482,14 @@ def read_spacy(folder: Path) -> Findings | None:
     if not within and not ((vocab / STRINGS).is_file() and (vocab / KEYS).is_file()):
         return None
     with reading(within + STRINGS):
-        document = json_file.parse(files.read_linkless(vocab / STRINGS))
+        document = json_file.parse(files.read_linkless(vocab / STRINGS, within + STRINGS))
         reason = json_file.why_no_texts(document)
         if reason and document != []:
             raise InvalidFile(reason)
         strings = json_file.strings(document, "text")
     if (vocab / SETTINGS).is_file():
         with reading(within + SETTINGS):
-            settings = json_file.parse(files.read_linkless(vocab / SETTINGS))
+            settings = json_file.parse(files.read_linkless(vocab / SETTINGS, within + SETTINGS))
             if json_file.expect(settings, dict, SETTINGS).get("mode") == "floret":
                 raise UnsupportedFormat(FLORET)
     place = Place(within + STRINGS, "whole list")
@@ -510,7 +510,7 @@ def read_spacy(folder: Path) -> Findings | None:
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
     with reading(within + KEYS):
-        row_of = _integer_map(files.read_linkless(vocab / KEYS))
+        row_of = _integer_map(files.read_linkless(vocab / KEYS, within + KEYS))
     if not row_of:
         return None
     with reading(within + "vectors"):

@@ -29,8 +29,6 @@ file must be as large as the graph states.
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -279,7 +277,6 @@ def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDA
 GRAPH_FILE: Final = "model.onnx"
 PATTERN: Final = "model*.onnx"
 INPUT_IDS: Final = "input_ids"
-BLOB: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 
 POOLING: Final = "1_Pooling"
 # Older versions of sentence-transformers have a switch for each; their order is that of the values.
@@ -433,21 +430,24 @@ def check_graph(file: Path) -> Graph:
 
 
 def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
+    """Return the file that contains a tensor. ``facts``: the pairs of a name and a value about it.
+
+    If a name repeats, each value must be valid, because programs differ in which one they take.
+    """
     stated: dict[bytes, list[bytes]] = {}
     for fact in facts:
-        entry = wire.Message(buffer, fact)
-        stated.setdefault(entry.value(1), []).append(entry.value(2))
+        pair = wire.Message(buffer, fact)
+        stated.setdefault(pair.value(1), []).append(pair.value(2))
     places = {named_file(model.parent, name) for name in stated.get(b"location", [b""])}
     if len(places) > 1:
         raise InvalidFile("a tensor is in several files")
     (file,) = places
     name = json_file.show(file.name)
-    target = os.fspath(file.readlink()) if file.is_symlink() else None
-    if target is not None and (not BLOB.fullmatch(target) or (file.parent / target).is_symlink()):
-        what = "which has tensors of the model, is a symbolic link: it is not opened"
-        raise InvalidFile(f"{name}, {what}")
     if not file.is_file():
         raise NotFound(f"{model}: its tensors are in {name}, which is missing; download it, too")
+    if files.leads_away(file):
+        what = "which has tensors of the model, is a symbolic link: it is not opened"
+        raise InvalidFile(f"{name}, {what}")
     numbers = [*stated.get(b"offset", [b"0"]), *stated.get(b"length", [b"0"])]
     if not all(number.isdigit() and len(number) < 20 for number in numbers):
         raise InvalidFile(f"a tensor in {name}: its offset and length are not whole numbers")

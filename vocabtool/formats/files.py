@@ -25,6 +25,7 @@ from vocabtool.errors import (
     NotFound,
     UnsupportedFormat,
     VocabtoolError,
+    reading,
     refuse_pointer,
 )
 from vocabtool.formats.wire import Buffer
@@ -75,15 +76,14 @@ def named_file(folder: Path, name: bytes) -> Path:
     except UnicodeDecodeError:
         text = ""
     if text in ("", ".", "..") or any(c in text for c in "/\\:\0"):
-        what = (
+        raise InvalidFile(
             f"the model names a file by the path {printable(name)!r}; vocabtool opens only files "
             "in the folder of the model"
         )
-        raise InvalidFile(what)
     return folder / text
 
 
-CACHED: Final = re.compile(r"\.\./\.\./blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
+CACHED: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hugging Face cache
 
 
 def leads_away(path: Path) -> bool:
@@ -96,14 +96,21 @@ def leads_away(path: Path) -> bool:
 
 
 def refuse_link(path: Path) -> None:
+    """Raise :class:`InvalidFile` if a path is a symbolic link."""
     if path.is_symlink():
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
 
-def read_linkless(path: Path) -> bytes:
-    """Return the content of a file of the model that is no link."""
-    refuse_link(path)
-    return read_file(path, MAX_FILE)
+def read_linkless(path: Path, name: str, limit: int = MAX_FILE) -> bytes:
+    """Return the content of a file of the model, which must not be a link.
+
+    ``name``: its name in messages. ``limit``: see :func:`read_file`.
+    """
+    with reading(name):
+        refuse_link(path)
+        if not path.is_file():
+            raise NotFound(f"{name}: the model refers to this file, but it does not exist")
+        return read_file(path, limit)
 
 
 # Local caches.

@@ -22,7 +22,7 @@ from vocabtool.formats import hf_tokenizer, json_file
 from vocabtool.formats.files import MAX_FILE as MAX_JSON
 from vocabtool.formats.files import map_file
 from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.wire import MAX_NAME, Buffer, Cursor
+from vocabtool.formats.wire import MAX_NAME, NO_STRINGS, Buffer, Cursor
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Kind, Marker, Place, Unknown, Vocabulary, printable
 
@@ -50,7 +50,6 @@ MODELS: Final[dict[str, tuple[Kind, Marker | None, str]]] = {
 TYPE_NAMES: Final = {2: "unknown", 3: "control", 4: "user-defined", 5: "unused", 6: "byte"}
 UNKNOWN: Final = 2
 BYTE: Final = 6
-NO_STRINGS: Final = ByteStrings.of(())
 
 
 @dataclass(frozen=True, slots=True)

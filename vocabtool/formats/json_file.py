@@ -42,7 +42,7 @@ from typing import Any, Final, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import files, wire, word_list
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
 from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
@@ -540,11 +540,7 @@ def _string_weights(
     for name in names:
         with reading(show(name)):
             file = files.named_file(source.file.parent, name.encode("utf-8", "surrogatepass"))
-            files.refuse_link(file)
-            if not file.is_file():
-                what = f"{show(name)}: no such file; model.json expects it in the same folder"
-                raise NotFound(what)
-            contents.append(files.read_file(file, files.MAX_FILE))
+        contents.append(files.read_linkless(file, show(name)))
     first = PurePosixPath(source.name).with_name(show(names[0]))
     values = wire.Cursor(b"".join(contents), 0, f"the files of a group ({MANIFEST})")
     for name, dtype, count in weights:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from vocabtool.errors import NoVocabulary, reading
 from vocabtool.formats import files
 from vocabtool.formats.files import MAX_NAMED, split_kind
-from vocabtool.formats.reader import Model, Source
+from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Vocabulary
@@ -52,9 +52,9 @@ def inspect(model: str | Path, *, small: bool = False) -> Model:
     with reading(str(model)):
         path = files.find_model(model)
         if files.graphs_file_in(path) is not None:
-            findings = graph_files.read(Source.open(path))
-        else:  # a SavedModel, the most frequent case, needs no other reader
-            from vocabtool.formats import detection
+            findings = graph_files.read(path)
+        else:
+            from vocabtool.formats import detection  # loads the readers of all formats
 
             path, findings = detection.read(path)
     return findings.model(path, small=small)
@@ -83,11 +83,13 @@ def pick(spec: str | Path) -> PickedVocabulary:
     """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
-    vocabulary, among = choose(model, name), len(model.vocabularies)
+    vocabulary, count = choose(model, name), len(model.vocabularies)
     notes = [f"{path}: incomplete: {warning}" for warning in model.warnings]
-    if name is None and among > 1:
-        taken = f"using {vocabulary.name}, one of {among} vocabularies"
-        notes.append(f"{path}: {taken}; select another with {path}{MARK}NAME")
+    if name is None and count > 1:
+        notes.append(
+            f"{path}: using {vocabulary.name}, one of {count} vocabularies; select another with "
+            f"{path}{MARK}NAME"
+        )
     return PickedVocabulary(vocabulary, tuple(notes))
 
 
@@ -107,17 +109,18 @@ def split_name(model: str) -> tuple[str, str | None]:
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:
-    """Return the vocabulary that :func:`extract` selects."""
+    """Return the vocabulary of ``model`` that :func:`extract` returns for ``name``."""
     if name is not None:
         names = [vocabulary.name for vocabulary in model.vocabularies]
         if name in names:
             return model.vocabularies[names.index(name)]
-        close = [known for known in names if name.casefold() in known.casefold()]
-        close = close or get_close_matches(name, names, MAX_NAMED)
-        meant = f"; did you mean {' or '.join(close[:MAX_NAMED])}?" if close else "."
-        listed = "".join(f"\n  {known}" for known in names) or " none"
-        missing = f"no vocabulary named {name!r}{meant}"
-        raise NoVocabulary(f"{model.path}: {missing} Available vocabularies:{listed}")
+        similar = [other for other in names if name.casefold() in other.casefold()]
+        similar = similar or get_close_matches(name, names, MAX_NAMED)
+        question = f"; did you mean {' or '.join(similar[:MAX_NAMED])}?" if similar else "."
+        listed = "".join(f"\n  {other}" for other in names) or " none"
+        raise NoVocabulary(
+            f"{model.path}: no vocabulary named {name!r}{question} Available vocabularies:{listed}"
+        )
     texts = [v for v in model.vocabularies if v.entry_type == "text" and len(v)]
     if texts:
         # Constants come before other unused lists.

@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, reading
-from vocabtool.formats import files, sentencepiece, wire, word_list
-from vocabtool.formats.files import MAX_FILES, named_file, refuse_link
+from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.formats import sentencepiece, wire, word_list
+from vocabtool.formats.files import MAX_FILES, named_file, read_linkless, refuse_link
 from vocabtool.formats.reader import HEAD, MIN_ENTRIES, TOO_FEW, Findings, PassedOver
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
@@ -63,7 +63,7 @@ class AssetFolder:
         self.read_names.add(path.name)
         with reading("assets"):
             refuse_link(self.folder)
-        return read_file(path, f"assets/{printable(name)}")
+        return read_linkless(path, f"assets/{printable(name)}", word_list.MAX_FILE)
 
     def unread(self) -> Iterator[Path]:
         """Yield the files and links that :meth:`read` has not read, sorted by name."""
@@ -77,28 +77,17 @@ class AssetFolder:
                     yield path
 
 
-def read_file(path: Path, file: str) -> bytes:
-    """Return the content of a file of the model; ``file``: its name in messages.
-
-    Refuses links, Git LFS pointers and files of more than ``word_list.MAX_FILE`` bytes.
-    """
-    with reading(file):
-        refuse_link(path)
-        if not path.is_file():
-            raise NotFound(f"{file}: the model refers to this file, but it does not exist")
-        return files.read_file(path, word_list.MAX_FILE)
-
-
 def read_asset(path: Path) -> Vocabulary | PassedOver:
+    """Read a file of ``assets/`` that no table reads; see :func:`classify_asset`."""
     name = printable(os.fsencode(path.name))
     place = Place(f"assets/{name}", WHOLE)
     with reading(place.file):
         refuse_link(path)
         with path.open("rb") as opened:
             head = opened.read(HEAD)
-    is_worth_reading = sentencepiece.looks_like_model(head) or _is_text(head)
-    data = read_file(path, place.file) if is_worth_reading else b""
-    with reading(place.file):
+        data = b""
+        if sentencepiece.looks_like_model(head) or _is_text(head):
+            data = read_linkless(path, place.file, word_list.MAX_FILE)
         return classify_asset(name, place, data)
 
 
@@ -219,14 +208,13 @@ def read_contents(
                 if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
                     continue
                 if node.op in FROM_FILE:
-                    yield _join(table, *_file_columns(linker, assets, node, table, origins[0]))
-                    continue
-                keys, values = (_column(linker, origin) for origin in origins)
-                yield _join(table, keys, values)
+                    yield _pair(table, *_file_columns(linker, assets, node, table, origins[0]))
+                else:
+                    yield _pair(table, *(_column(linker, origin) for origin in origins))
 
 
-def _join(table: Table, keys: Column, values: Column) -> TableContents:
-    # The words are text keys or values, else integer keys.
+def _pair(table: Table, keys: Column, values: Column) -> TableContents:
+    """Decide which column has the words: a column of text, otherwise integer keys."""
     words, other = (keys, values) if isinstance(keys.values, ByteStrings) else (values, keys)
     caveats: tuple[str, ...] = ()
     entry_type: EntryType = "text"
@@ -262,6 +250,7 @@ def _join(table: Table, keys: Column, values: Column) -> TableContents:
 
 
 def _column(linker: Linker, origin: Origin | None) -> Column:
+    """Return the column that comes from ``origin``: a constant, or a range of integers."""
     node = origin.node if origin else None
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
@@ -285,17 +274,18 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
 def _file_columns(
     linker: Linker, assets: AssetFolder, node: Node, table: Table, origin: Origin
 ) -> tuple[Column, Column]:
+    """Return the keys and values that ``node`` reads from the file whose path is ``origin``."""
     filename = linker.graph.asset_of(origin)
     if filename is None:
         # Only the base name: the folder was on the machine that trained the model.
-        value = scalar(origin)
-        path = value if isinstance(value, bytes) else b""
+        path = scalar(origin)
+        path = path if isinstance(path, bytes) else b""
         filename = path.replace(b"\\", b"/").rpartition(b"/")[2]
     if not filename:
         raise InvalidFile("filled from a file, but the model does not name the file")
     data = assets.read(filename)
     indices = node.integer_of(b"key_index"), node.integer_of(b"value_index")
-    pair = word_list.read_columns(
+    key_and_value = word_list.read_columns(
         data,
         *indices,
         node.bytes_of(b"delimiter") or b"\t",
@@ -303,7 +293,7 @@ def _file_columns(
         offset=node.integer_of(b"offset"),
     )
     columns = []
-    for values, index, role in zip(pair, indices, (b"key", b"value"), strict=True):
+    for values, index, role in zip(key_and_value, indices, (b"key", b"value"), strict=True):
         where = "whole lines" if index == word_list.WHOLE_LINE else f"column {index}"
         name, place = printable(filename), Place(f"assets/{printable(filename)}", where)
         if isinstance(values, ByteStrings) and table.node.integer_of(role + b"_dtype") in INTEGERS:
@@ -357,13 +347,16 @@ def read_saved_contents(
             if isinstance(keys, ByteStrings) and not isinstance(values, np.ndarray):
                 order = sorted(range(len(keys)), key=keys.__getitem__)
                 keys, values, caveat = keys.take(np.array(order, np.int64)), None, UNORDERED
-            yield _join(table, Column(shown, place, keys), Column(shown, place, values, caveat))
+            yield _pair(table, Column(shown, place, keys), Column(shown, place, values, caveat))
 
 
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    # Each unused row has one of two special keys, for empty and for deleted rows.
+    """Return the used rows of a DenseHashTable: intp, shape (rows,).
+
+    An unused row has one of two special keys, for empty and for deleted rows.
+    """
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))
@@ -409,11 +402,11 @@ BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CON
 
 
 def read_constants(
-    linker: Linker, filling: set[tuple[bytes, bytes]], findings: Findings, *, variables_read: bool
+    linker: Linker, in_tables: set[tuple[bytes, bytes]], findings: Findings, *, variables_read: bool
 ) -> None:
     """Add each constant that is a list of strings to ``findings``.
 
-    - ``filling``: the constants that fill lookup tables, as (body name, node name). They are left
+    - ``in_tables``: the constants that fill lookup tables, as (body name, node name). They are left
       out.
     - ``variables_read``: whether string variables were read. If so, constants that are initial
       values of variables are added as skipped lists.
@@ -423,7 +416,7 @@ def read_constants(
             tensor = node.tensor_of(b"value") if node.op == b"Const" else None
             if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
                 continue  # a scalar is not a list
-            if (body.name, node.name) in filling:
+            if (body.name, node.name) in in_tables:
                 continue
             name, place = printable(node.name), linker.graph.place(body, node.name)
             with findings.warning(f"constant {place.place}"):
@@ -465,12 +458,18 @@ def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
 
 
 def _in_rows(shape: tuple[int, ...]) -> bool:
+    """Return whether more than one dimension has a length above 1."""
     return sum(length > 1 for length in shape) > 1
 
 
 def _use(
     linker: Linker, body: Body, name: bytes, variables_read: bool
 ) -> tuple[bytes | None, str | None]:
+    """Follow a constant to the ops that use it; stop at one that may use it as a vocabulary.
+
+    Returns this op, and why the constant is no vocabulary. Either may be ``None``; both are if
+    nothing uses the constant. ``variables_read``: see :func:`read_constants`.
+    """
     why_not = None
     waiting = deque([(body, name)])
     if body is linker.graph.main:
@@ -510,13 +509,14 @@ def unwrap(entries: ByteStrings) -> ByteStrings:
     """
     if len(entries) < 2 or int(entries.lengths.min()) < 2:
         return entries
-    array = np.frombuffer(entries.data, np.uint8)
-    heads = entries.starts.astype(np.int64)
-    if bool((np.diff(heads) <= 0).any()) or bool((array[heads] != 0x0A).any()):
+    data = np.frombuffer(entries.data, np.uint8)
+    tags = entries.starts.astype(np.int64)  # positions of the tags of field 1
+    if bool((np.diff(tags) <= 0).any()) or bool((data[tags] != 0x0A).any()):
         return entries
-    lengths, starts = wire.lengths_at(array, heads + 1)
+    lengths, starts = wire.lengths_at(data, tags + 1)
     ends = starts + lengths
+    # The number of bytes behind the string, less those of a score and of a type.
     rest = entries.ends - ends
-    rest -= 5 * ((rest >= 5) & (array.take(ends, mode="clip") == 0x15))
-    rest -= 2 * ((rest == 2) & (array.take(entries.ends - 2, mode="clip") == 0x18))
+    rest -= np.where((rest >= 5) & (data.take(ends, mode="clip") == 0x15), 5, 0)
+    rest -= np.where((rest == 2) & (data.take(entries.ends - 2, mode="clip") == 0x18), 2, 0)
     return entries if bool(rest.any()) else ByteStrings(entries.data, starts, ends)

@@ -91,15 +91,15 @@ class Tensor(NamedTuple):
         entries, content = message.strings, message.value(CONTENT)
         if content:
             return wire.length_list(content, self.elements)
-        repeated = self._positions(len(entries))
-        if repeated is None:
+        missing = self._count_missing(len(entries))
+        if not missing:
             return entries
         if not len(entries):
-            return ByteStrings.of([b""] * len(repeated))
-        if len(entries[-1]) * (len(repeated) - len(entries)) > MAX_REPEATED_BYTES:
+            return ByteStrings.of([b""] * missing)
+        if len(entries[-1]) * missing > MAX_REPEATED_BYTES:
             what = "the last string is too long to be repeated in the rest of the tensor"
             raise InvalidFile(what, offset=self.span[0])
-        return entries.take(repeated)
+        return entries.take(np.minimum(np.arange(self.elements), len(entries) - 1))
 
     def integers(self) -> NDArray[np.int64]:
         """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,)."""
@@ -116,18 +116,18 @@ class Tensor(NamedTuple):
             if number == values_field and wire_type == LEN:
                 values = bytes(self.buffer[start:end])
                 count = int((np.frombuffer(values, np.uint8) < 128).sum())
-                if count > self.elements:
-                    raise self._too_many(count)
+                self._count_missing(count)
                 packed.append(wire.varint_run(values, count)[0])
             elif number == values_field and wire_type == wire.VARINT:
                 single.append(wire.to_signed(wire.varint(self.buffer, start, end)[0]))
             if len(packed) > 1 or (packed and single):
                 raise InvalidFile("the integers of a tensor are not together", offset=self.span[0])
         numbers = packed[0] if packed else np.array(single, np.int64)
-        repeated = self._positions(len(numbers))
-        if repeated is None:
+        missing = self._count_missing(len(numbers))
+        if not missing:
             return numbers
-        return numbers[repeated] if len(numbers) else np.zeros(len(repeated), np.int64)
+        last = numbers[-1] if len(numbers) else 0
+        return np.append(numbers, np.full(missing, last, np.int64))
 
     def boolean(self) -> bool:
         """Return the value of a bool tensor of one element; ``False`` if it is not stored."""
@@ -138,24 +138,14 @@ class Tensor(NamedTuple):
         """Return the bytes of a uint8 or int8 tensor."""
         return Message(self.buffer, self.span).value(CONTENT)
 
-    def _positions(self, present: int) -> NDArray[np.int64] | None:
-        wanted = self.elements
-        if present == wanted:
-            return None
-        if present > wanted:
-            raise self._too_many(present)
-        if wanted - present > MAX_REPEATED:
-            what = (
-                f"the tensor's shape has {wanted:,} elements, but the file stores only {present:,}"
-            )
-            raise InvalidFile(what, offset=self.span[0])
-        return np.minimum(np.arange(wanted), max(present - 1, 0))
-
-    def _too_many(self, present: int) -> InvalidFile:
-        return InvalidFile(
-            f"the tensor's shape has {self.elements:,} elements, but the file stores {present:,}",
-            offset=self.span[0],
-        )
+    def _count_missing(self, stored: int) -> int:
+        """Return how often the last of ``stored`` values is repeated to fill the shape."""
+        missing = self.elements - stored
+        if not 0 <= missing <= MAX_REPEATED:
+            what = f"the tensor's shape has {self.elements:,} elements, but the file stores"
+            only = "only " if missing > 0 else ""
+            raise InvalidFile(f"{what} {only}{stored:,}", offset=self.span[0])
+        return missing
 
 
 # Nodes and bodies.
@@ -191,6 +181,7 @@ class Reference(NamedTuple):
 
     @classmethod
     def parse(cls, text: bytes) -> Reference:
+        """Parse ``node``, ``node:output`` or, in a function, ``node:output_name:output``."""
         name, *rest = text.split(b":")
         index = rest[-1] if rest and rest[-1].isdigit() else b"0"
         return cls(name, rest[0] if len(rest) == 2 else b"", int(index[:9]))
@@ -232,6 +223,7 @@ class Node(NamedTuple):
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
+        """Return an input; :data:`NOWHERE` if the node has fewer."""
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
@@ -261,8 +253,9 @@ class Node(NamedTuple):
 
     def called_functions(self) -> set[bytes]:
         """Return the functions that the attributes name, and the op: it may be a function."""
-        names = {name for key in self.attributes for name in self.functions_of(key)}
-        return names | {self.op}
+        attributes = map(self._value, self.attributes)
+        functions = (function for value in attributes for function in value.messages(10))
+        return {self.op, *(function.value(1) for function in functions)}
 
     def _value(self, key: bytes) -> Message:
         return Message(self.buffer, self.attributes.get(key, ABSENT))
@@ -273,6 +266,8 @@ class Body:
 
     ``name``: name of the function, ``b""`` for the main graph. ``arguments``: names of its
     arguments. ``returns``: the returned references, in the order of the outputs.
+
+    A node is parsed when it is first needed. Its number is its position among all nodes.
     """
 
     def __init__(self, buffer: Buffer, node_field: int) -> None:
@@ -281,11 +276,12 @@ class Body:
         self.arguments: tuple[bytes, ...] = ()
         self.returns: tuple[Reference, ...] = ()
         self._tag = node_field << 3 | LEN
-        self._starts = array("Q")
+        self._starts = array("Q")  # by number
         self._ends = array("Q")
+        # Copies of the bytes of consecutive small nodes, for searching, and where each run begins.
         self._runs: list[tuple[int, bytes]] = []
-        self._large: list[int] = []
-        self._parsed: dict[int, Node] = {}
+        self._large: list[int] = []  # the numbers of the other nodes
+        self._parsed: dict[int, Node] = {}  # by number
         self._marked: dict[bytes, tuple[Node, ...]] = {}
         self._searches = 0
 
@@ -341,11 +337,11 @@ class Body:
         for offset, run in self._runs:
             at = run.find(needle)
             while at >= 0:
-                record = bisect_right(self._starts, offset + at) - 1
-                if record >= 0:
-                    yield self._node(record)
-                    at = max(at + 1, self._ends[record] - offset)
-                else:
+                number = bisect_right(self._starts, offset + at) - 1
+                if number >= 0:
+                    yield self._node(number)
+                    at = max(at + 1, self._ends[number] - offset)
+                else:  # in the tag or the length of the first node
                     at += 1
                 at = run.find(needle, at)
         yield from map(self._node, self._large)
@@ -356,21 +352,22 @@ class Body:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
 
-    def _node(self, record: int) -> Node:
-        node = self._parsed.get(record)
+    def _node(self, number: int) -> Node:
+        node = self._parsed.get(number)
         if node is None:
-            span = (self._starts[record], self._ends[record])
-            node = self._parsed[record] = Node.parse(self.buffer, span)
+            span = (self._starts[number], self._ends[number])
+            node = self._parsed[number] = Node.parse(self.buffer, span)
         return node
 
     def node(self, name: bytes) -> Node | None:
+        """Return the first node with a name; ``None`` if there is none."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             # A short name follows its tag and its length.
             needle = b"\n%c%b" % (len(name), name) if len(name) < 128 else name
             return next((node for node in self.search(needle) if node.name == name), None)
-        record = self._records.get(name)
-        return None if record is None else self._node(record)
+        number = self._numbers.get(name)
+        return None if number is None else self._node(number)
 
     def consumers(self, name: bytes) -> list[tuple[Node, int]]:
         """Return each node with an input from the node ``name``, and the position of that input."""
@@ -382,23 +379,25 @@ class Body:
                 for position, reference in enumerate(node.data_inputs)
                 if reference.name == name
             ]
-        return [(self._node(record), at) for record, at in self._consumers.get(name, ())]
+        return [(self._node(number), position) for number, position in self._uses.get(name, ())]
 
     @cached_property
-    def _records(self) -> dict[bytes, int]:
-        records: dict[bytes, int] = {}
-        for record, span in enumerate(zip(self._starts, self._ends, strict=True)):
+    def _numbers(self) -> dict[bytes, int]:
+        """The number of the first node with each name."""
+        numbers: dict[bytes, int] = {}
+        for number, span in enumerate(zip(self._starts, self._ends, strict=True)):
             start, end = next(wire.messages(self.buffer, span, 1), (0, 0))
-            records.setdefault(bytes(self.buffer[start:end]), record)
-        return records
+            numbers.setdefault(bytes(self.buffer[start:end]), number)
+        return numbers
 
     @cached_property
-    def _consumers(self) -> dict[bytes, list[tuple[int, int]]]:
-        index: dict[bytes, list[tuple[int, int]]] = {}
-        for record, node in enumerate(self):
+    def _uses(self) -> dict[bytes, list[tuple[int, int]]]:
+        """For each node, the nodes that use it, as (number, position of the input)."""
+        uses: dict[bytes, list[tuple[int, int]]] = {}
+        for number, node in enumerate(self):
             for position, reference in enumerate(node.data_inputs):
-                index.setdefault(reference.name, []).append((record, position))
-        return index
+                uses.setdefault(reference.name, []).append((number, position))
+        return uses
 
 
 def read_graph(buffer: Buffer, span: Span) -> tuple[Body, dict[bytes, Body]]:

@@ -30,7 +30,6 @@ from vocabtool.formats.saved_model.contents import (
     read_asset,
     read_constants,
     read_contents,
-    read_file,
     read_saved_contents,
     read_variables,
 )
@@ -55,6 +54,7 @@ from vocabtool.formats.saved_model.meta_graph import (
 from vocabtool.formats.saved_model.tables import TableDescriber
 from vocabtool.formats.sentencepiece import KINDS, SENTENCEPIECE, pieces_of
 from vocabtool.formats.wire import LEN
+from vocabtool.formats.word_list import MAX_FILE
 from vocabtool.vocabulary import Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class GraphFile:
     path: Path
     file: Path
     graphs: tuple[MetaGraph, ...]
-    format: str
     frozen: bool  # a bare GraphDef, without checkpoint and metadata
 
 
@@ -127,14 +126,14 @@ def open_graphs(model: str | Path) -> GraphFile:
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         try:
             graphs = read_saved_model(buffer, file.name)
-            return GraphFile(path, file, graphs, "SavedModel", frozen=False)
+            return GraphFile(path, file, graphs, frozen=False)
         except InvalidFile as error:
             if head.startswith((SCHEMA_VERSION, META_GRAPH)):
                 raise
             not_saved_model = f"SavedModel: {error}"
         try:
             graphs = read_frozen_graph(buffer, file.name)
-            return GraphFile(path, file, graphs, "GraphDef", frozen=True)
+            return GraphFile(path, file, graphs, frozen=True)
         except InvalidFile as error:
             if _begins_with_node(head):
                 raise
@@ -243,7 +242,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         with findings.warning(), reading(KERAS):
             from vocabtool.formats.keras import read_metadata  # needed by few models
 
-            layers = read_metadata(read_file(folder / KERAS, KERAS))
+            layers = read_metadata(files.read_linkless(folder / KERAS, KERAS, MAX_FILE))
     graphs = []
     for graph in opened.graphs:
         linker = Linker(graph)
@@ -267,32 +266,36 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
                 if node.op.endswith(PHRASE_OP):
                     where = graph.place(body, node.name).place
                     findings.warnings.append(f"tokenizer {where}: {PHRASES}")
-        filling = {constant for content in contents for constant in content.constants}
-        read_constants(linker, filling, findings, variables_read=checkpoint is not None)
+        in_tables = {constant for content in contents for constant in content.constants}
+        read_constants(linker, in_tables, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
         with findings.warning():
             for path in list(assets.unread()):
                 with findings.warning():
                     findings.lists.append(read_asset(path))
-    findings.format = opened.format
+    findings.format = "GraphDef" if opened.frozen else "SavedModel"
     return findings, graphs
 
 
 def read_tokenizer(
-    linker: Linker, body: Body, node: Node, known: dict[bytes, Vocabulary]
+    linker: Linker, body: Body, node: Node, pieces_of_model: dict[bytes, Vocabulary]
 ) -> Vocabulary:
-    """Return the vocabulary of one tokenizer op. ``known``: maps models to their pieces."""
+    """Return the vocabulary of one tokenizer op.
+
+    ``pieces_of_model``: the pieces of each model that was read before; this model is added.
+    """
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
             raise InvalidFile("the tokenizer's model is not in the graph: words not read")
     else:
         data = buffer_of(linker, body, node)
-    if data not in known:
-        known[data] = pieces_of(node.op, data)
+    if data not in pieces_of_model:
+        pieces_of_model[data] = pieces_of(node.op, data)
     # The op's scope is the name of the tokenizer.
     name = printable(node.name).rpartition("/")[0] or printable(node.name)
-    return replace(known[data], name=name, places=(linker.graph.place(body, node.name),))
+    place = linker.graph.place(body, node.name)
+    return replace(pieces_of_model[data], name=name, places=(place,))
 
 
 def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
@@ -306,6 +309,7 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
 
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
+    """Open the checkpoint if the graph has variables or tables whose words only it contains."""
     bodies = linker.graph.bodies
     tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
     variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))
@@ -322,13 +326,13 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
     return None
 
 
-def read(source: Source) -> Findings:
+def read(path: Path) -> Findings:
     """Read a graph file, or a folder with a SavedModel."""
-    opened = open_graphs(source.file)
+    opened = open_graphs(path)
     with reading(str(opened.file)):
         return read_model(opened)[0]
 
 
-GRAPH_FILE: Final = Reader("graph", why_no_graphs, read)
+GRAPH_FILE: Final = Reader("graph", why_no_graphs, lambda source: read(source.file))
 # Accepts every file: the last reader, for graphs that cannot be recognised by their first bytes.
-OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, read)
+OTHER_GRAPH: Final = Reader("graph with unusual first bytes", lambda _: None, GRAPH_FILE.read)

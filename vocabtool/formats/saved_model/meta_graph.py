@@ -117,10 +117,10 @@ class ObjectGraph:
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
-                if child not in paths and 0 <= child < len(self.objects):
-                    path = b".".join((paths[parent], name)) if paths[parent] else name
-                    if len(path) > MAX_PATH:
-                        continue
+                if child in paths or not 0 <= child < len(self.objects):
+                    continue
+                path = b".".join((paths[parent], name)) if paths[parent] else name
+                if len(path) <= MAX_PATH:
                     paths[child] = path
                     (later if name in GENERIC_NAMES else queue).append(child)
         return paths
@@ -154,6 +154,7 @@ class MetaGraph:
     inputs: tuple[tuple[bytes, int], ...] = ()
 
     def place(self, body: Body, node: bytes) -> Place:
+        """Return the location of the node in ``body`` whose name is ``node``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
@@ -177,6 +178,7 @@ def pick_serving(tags: Sequence[Sequence[str]]) -> int:
 
 
 def read_saved_model(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
+    """Read the graphs in a ``saved_model.pb``. ``file``: its name, for places."""
     graphs = []
     spans = [*islice(wire.messages(buffer, (0, len(buffer)), 2), MAX_META_GRAPHS + 1)]
     if len(spans) > MAX_META_GRAPHS:
@@ -236,6 +238,7 @@ def read_frozen_graph(buffer: Buffer, file: str) -> tuple[MetaGraph, ...]:
 
 
 def _read_object_graph(buffer: Buffer, spans: list[Span]) -> ObjectGraph:
+    """Read the last of ``spans``, as protobuf does; TensorFlow 1 writes no object graph."""
     objects: list[SavedObject] = []
     captures: dict[bytes, tuple[int, ...]] = {}
     captured = 0
@@ -243,11 +246,11 @@ def _read_object_graph(buffer: Buffer, spans: list[Span]) -> ObjectGraph:
         graph = Message(buffer, span, MAX_NODES)
         for saved in graph.messages(1):
             children = tuple((child.integer(1), child.value(2)) for child in saved.messages(1))
-            described = SavedObject(children=children)
+            parsed = SavedObject(children=children)
             for number, kind in OBJECT_FIELDS.items():
                 for payload in saved.messages(number):
-                    described = SavedObject(kind, children, payload.value(1), payload.integer(1))
-            objects.append(described)
+                    parsed = SavedObject(kind, children, payload.value(1), payload.integer(1))
+            objects.append(parsed)
         for entry in graph.messages(2):
             for function in entry.messages(2):
                 captures[entry.value(1)] = tuple(islice(function.integers(2), MAX_NODES + 1))
@@ -298,6 +301,8 @@ Step = tuple[Body, Reference, tuple[Call, ...]]
 
 @dataclass(eq=False)
 class Linker:
+    """Traces tensors of a graph back to their origins; it remembers what it has traced."""
+
     graph: MetaGraph
     _callers: dict[bytes, list[Call]] = field(default_factory=dict)
     _origins: dict[tuple[bytes, Reference], Origin | None] = field(default_factory=dict)
@@ -355,7 +360,7 @@ class Linker:
         return origin
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:
-        # the last call passes them; without calls, all callers do
+        """Yield what the last of ``calls`` passes as an argument; without calls, all callers."""
         if argument in body.arguments:
             # A call may have other inputs before the arguments, such as the condition of a branch.
             from_end = len(body.arguments) - body.arguments.index(argument)
@@ -374,6 +379,7 @@ class Linker:
 
     def callers(self, function: bytes) -> list[Call]:
         """Return every node that names ``function`` in an attribute or as its op."""
+        # The first few functions are searched for; an index of all calls takes longer.
         if function not in self._callers and len(self._callers) < MAX_SEARCHES:
             self._callers[function] = [
                 (body, node)
@@ -422,6 +428,7 @@ class Linker:
         return Table(b"node " + origin.body.name + b"/" + node.name, origin.body, node)
 
     def table_of_object(self, object_id: int | None) -> Table | None:
+        """Return the table that a saved object is, or ``None`` if it is no table."""
         creator = self._creator(object_id)
         return None if creator is None else self.table(creator, creator.returns[0])
 

@@ -71,13 +71,15 @@ class Lookup:
 
 
 class TableDescriber:
+    """Knows how a graph uses its tables; makes vocabularies from their contents."""
+
     def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
         self._layers: dict[int | None, LookupLayer] = {}
         for layer in layers:
             path = [name.encode() for name in layer.path.split(".")[1:]]
-            for way in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
-                self._layers[objects.walk(path + way)] = layer
+            for inner in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
+                self._layers[objects.walk(path + inner)] = layer
         self._layers.pop(None, None)  # a path that leads nowhere
         # By table key: the first lookup with a known default value, the WordPiece op that uses
         # the table, and the id of the object as which it is saved.
@@ -87,8 +89,8 @@ class TableDescriber:
         for body in linker.graph.bodies:
             for node in body.nodes_with(TABLE_OP):
                 table = linker.table(body, node.data_input(0)) if node.op in FINDS else None
-                known = self._lookups.get(table.key) if table is not None else None
-                if table is not None and (known is None or known.default is None):
+                earlier = self._lookups.get(table.key) if table is not None else None
+                if table is not None and (earlier is None or earlier.default is None):
                     with findings.warning(f"the unknown id of table {printable(table.node.name)}"):
                         self._lookups[table.key] = _read_lookup(linker, body, node)
             for node in body.nodes_with(PIECE_OP):
@@ -137,7 +139,10 @@ class TableDescriber:
                 yield table, replace(words, unknown=unknown, specials=specials, notes=notes)
 
     def _name(self, table: Table, words: str) -> str:
-        """Return the name of the vocabulary of a table. ``words``: the name of the constant."""
+        """Return the name of the vocabulary of a table.
+
+        ``words``: the name of the constant or file that contains the words.
+        """
         object_id = self._object_ids.get(table.key)
         layer = self._layers.get(object_id)
         if layer is not None:
@@ -164,6 +169,7 @@ class TableDescriber:
     def _specials(
         self, table: Table, vocabulary: Vocabulary, unknown: Unknown | None
     ) -> tuple[Special, ...]:
+        """Return the entries that a Keras layer adds to the table itself, in id order."""
         lookup, object_id = self._lookups.get(table.key), self._object_ids.get(table.key)
         if lookup is None or object_id not in self._objects.keras_tables:
             return ()
@@ -185,29 +191,35 @@ class TableDescriber:
 
 
 def _read_lookup(linker: Linker, body: Body, find: Node) -> Lookup:
-    # TensorFlow writes hash buckets as ``Select(NotEqual(found, default), found, hash + size)``,
-    # Keras as ``Select(Equal(found, default), hash + first, found)``. Keras writes a mask as
-    # ``Select(Equal(key, token), id, found)``.
+    """Return what the graph says of unknown words at the lookup op ``find`` in ``body``.
+
+    TensorFlow writes hash buckets as ``Select(NotEqual(id, default), id, hash + size)``, where
+    ``id`` is the result of the lookup. Keras writes ``Select(Equal(id, default), hash + first,
+    id)``, and a mask as ``Select(Equal(key, token), mask id, id)``.
+    """
     buckets: Buckets | None = None
     mask: Special | None = None
     output = find.name
     for _ in range(MAX_CHOICES):
-        for node, position in body.consumers(output):
-            if node.op in SELECTIONS and position in (1, 2):
-                instead = node.data_input(3 - position)
-                buckets = buckets or _buckets(linker, body, instead)
-                mask = mask or _mask(linker, body, node.data_input(0), instead)
-                break
-            if node.op in COPIES:
-                break
-        else:
+        following = (
+            (node, position)
+            for node, position in body.consumers(output)
+            if node.op in COPIES or (node.op in SELECTIONS and position in (1, 2))
+        )
+        node, position = next(following, (None, 0))
+        if node is None:
             break
+        if node.op in SELECTIONS:
+            alternative = node.data_input(3 - position)
+            buckets = buckets or _buckets(linker, body, alternative)
+            mask = mask or _mask(linker, body, node.data_input(0), alternative)
         output = node.name
     default = scalar(linker.origin(body, find.data_input(2)))
     return Lookup(default, buckets, mask, find.name)
 
 
-def _source(body: Body, reference: Reference) -> Node | None:
+def _maker(body: Body, reference: Reference) -> Node | None:
+    """Return the node in ``body`` that makes a tensor; copies of the tensor are passed over."""
     node = body.node(reference.name)
     for _ in range(MAX_CHOICES):
         if node is None or node.op not in COPIES:
@@ -216,20 +228,22 @@ def _source(body: Body, reference: Reference) -> Node | None:
     return node
 
 
-def _buckets(linker: Linker, body: Body, instead: Reference) -> Buckets | None:
-    made = _source(body, instead)
-    count = _hash_size(linker, body, made)
-    if made is None or count is not None:
+def _buckets(linker: Linker, body: Body, alternative: Reference) -> Buckets | None:
+    """Return the ids of unknown words if ``alternative`` is computed from a hash of the word."""
+    maker = _maker(body, alternative)
+    count = _hash_size(linker, body, maker)
+    if maker is None or count is not None:
         return None if count is None else (0, count)
-    for position in (0, 1) if made.op in ADDITIONS else ():
-        count = _hash_size(linker, body, _source(body, made.data_input(position)))
+    for position in (0, 1) if maker.op in ADDITIONS else ():
+        count = _hash_size(linker, body, _maker(body, maker.data_input(position)))
         if count is not None:  # Keras adds a constant, TensorFlow the table's size
-            first = scalar(linker.origin(body, made.data_input(1 - position)))
+            first = scalar(linker.origin(body, maker.data_input(1 - position)))
             return first if isinstance(first, int) else None, count
     return None
 
 
 def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
+    """Return how many values a hash op or a remainder has; ``None`` for another op."""
     count: int | bytes | None = None
     if node is not None and node.op in HASHES:
         count = node.integer_of(b"num_buckets")
@@ -238,16 +252,19 @@ def _hash_size(linker: Linker, body: Body, node: Node | None) -> int | None:
     return count if isinstance(count, int) and count > 0 else None
 
 
-def _mask(linker: Linker, body: Body, condition: Reference, instead: Reference) -> Special | None:
-    compared = _source(body, condition)
-    chosen = scalar(linker.origin(body, instead))
-    if compared is None or compared.op != b"Equal" or chosen is None:
+def _mask(
+    linker: Linker, body: Body, condition: Reference, alternative: Reference
+) -> Special | None:
+    """Return the mask if ``condition`` compares with a constant; ``alternative`` is the result."""
+    comparison = _maker(body, condition)
+    result = scalar(linker.origin(body, alternative))
+    if comparison is None or comparison.op != b"Equal" or result is None:
         return None
     for position in (1, 0):
-        token = scalar(linker.origin(body, compared.data_input(position)))
-        if isinstance(chosen, int) and token is not None:
-            entry = decode(token) if isinstance(token, bytes) else str(token)
-            return Special(chosen, entry, "mask")
-        if isinstance(chosen, bytes) and isinstance(token, int):  # an inverse table
-            return Special(token, decode(chosen), "mask")
+        operand = scalar(linker.origin(body, comparison.data_input(position)))
+        if isinstance(result, int) and operand is not None:
+            entry = decode(operand) if isinstance(operand, bytes) else str(operand)
+            return Special(result, entry, "mask")
+        if isinstance(result, bytes) and isinstance(operand, int):  # an inverse table
+            return Special(operand, decode(result), "mask")
     return None
