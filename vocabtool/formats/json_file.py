@@ -104,12 +104,12 @@ def parse(data: bytes) -> Any:
         raise InvalidFile(
             f"this JSON is not a vocabulary: it has more than {MAX_OBJECTS:,} opening braces"
         )
-    room = min(FREE + MAX_GROWTH * len(data), MAX_MEMORY)
-    both = len(data) - len(data.translate(None, b"{[,"))
-    if both * CONTAINER_COST > room:  # rare, and faster than counting each
+    most = min(FREE + MAX_GROWTH * len(data), MAX_MEMORY)  # bytes of memory
+    signs = len(data) - len(data.translate(None, b"{[,"))
+    if signs * CONTAINER_COST > most:  # rare, and faster than counting each sign
         containers = data.count(b"{") + data.count(b"[")
         cost = containers * CONTAINER_COST + data.count(b",") * VALUE_COST
-        if cost > room:
+        if cost > most:
             what = f"{cost >> 20:,} MB of memory, which is {cost // len(data)} times its size"
             raise InvalidFile(f"this JSON is not a vocabulary: it needs about {what}")
     try:
@@ -117,25 +117,27 @@ def parse(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         what = "JSON that is not UTF-8: save it as UTF-8"
         raise InvalidFile(what, offset=error.start) from error
-    collected = gc.isenabled()
+    collects_garbage = gc.isenabled()
     gc.disable()  # JSON has no cycles; the garbage collector takes a third of the time
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         offset = len(data) - len(text[error.pos :].encode())
-        more = ", more than one value: JSON Lines files contain documents, not a model"
-        hint = more if error.msg == "Extra data" else ""
+        hint = ""
+        if error.msg == "Extra data":
+            hint = ", more than one value: JSON Lines files contain documents, not a model"
         raise InvalidFile(f"not JSON: {error.msg}{hint}", offset=offset) from error
     except ValueError as error:  # a number of thousands of digits
         raise InvalidFile(f"invalid JSON: {error}") from error
     except RecursionError as error:
         raise InvalidFile("JSON that is nested too deeply") from error
     finally:
-        if collected:
+        if collects_garbage:
             gc.enable()
 
 
 def parse_text(text: str) -> Any:
+    """Return the value of a JSON text, which may have lone surrogates; see :func:`parse`."""
     return parse(text.encode("utf-8", "surrogatepass"))
 
 
@@ -165,6 +167,7 @@ def show_value(value: object) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
+    """Return the first few texts for messages, separated by commas."""
     return ", ".join(map(show, files.first_few(texts)))
 
 
@@ -219,6 +222,7 @@ MAX_SPREAD: Final = 2  # higher ids than this many times their number may be cou
 
 
 def _why_no_ids(document: object) -> str | None:
+    """Return ``None`` if parsed JSON maps entries to ids, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object of entries and their ids"
     if not document:
@@ -239,9 +243,8 @@ def _why_no_ids(document: object) -> str | None:
         are_settings = all(key.endswith("_token_id") for key in document) or (
             apart and 2 * names >= len(ids)
         )
-    return (
-        "its keys look like names of settings, so its values are not ids" if are_settings else None
-    )
+    why = "its keys look like names of settings, so its values are not ids"
+    return why if are_settings else None
 
 
 def _read_ids(document: Any, source: Source) -> Findings:
@@ -413,9 +416,9 @@ def _read_tekken(document: Any, source: Source) -> Findings:
     names = strings([*special, *fillers], "special token")
     if names.distinct < room:
         raise InvalidFile("two special tokens are the same")
-    kept = _in_order(listed[: size - room], "vocab", "token_bytes")
+    texts = _in_order(listed[: size - room], "vocab", "token_bytes")
     tokens = list(names)
-    for number, text in enumerate(kept):
+    for number, text in enumerate(texts):
         try:
             tokens.append(binascii.a2b_base64(text, strict_mode=True))
         except ValueError as error:
@@ -428,14 +431,15 @@ def _read_tekken(document: Any, source: Source) -> Findings:
         notes.append(f"special tokens, {len(special):,}: {show_some(special)}")
     if len(special) < room:
         notes.append(f"special tokens from id {len(special):,} to {room - 1:,} have no name")
-    if len(listed) > len(kept):
-        notes.append(f"the model uses the first {len(kept):,} of its {len(listed):,} tokens")
+    if len(listed) > len(texts):
+        notes.append(f"the model uses the first {len(texts):,} of its {len(listed):,} tokens")
     ids = np.arange(size, dtype=np.int64)
     place = "special_tokens and vocab"
     return word_list.byte_tokens(source, ByteStrings.of(tokens), ids, place, *notes)
 
 
 def _count(config: dict[str, Any], key: str, most: int) -> int:
+    """Return a setting of ``tekken.json`` that is a whole number from 0 to ``most``."""
     count = config.get(key)
     if is_id(count) and count <= most:
         return count
@@ -444,6 +448,7 @@ def _count(config: dict[str, Any], key: str, most: int) -> int:
 
 
 def _in_order(listed: list[Any], what: str, key: str) -> list[Any]:
+    """Return the text under ``key`` of each item. The items must be in the order of their ranks."""
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not isinstance(item.get(key), str):
             raise InvalidFile(f"{what}: item {number:,}: {key} is missing or not a text")

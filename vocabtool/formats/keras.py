@@ -28,6 +28,7 @@ are ``num_words`` or higher are left out, because Keras never looks them up.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -180,6 +181,7 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
 
 
 def _entry(layer: LookupLayer, value: object) -> bytes | None:
+    """Return the bytes of an entry; ``None`` if it is not of the layer's type."""
     if layer.entry_type == "integer":
         return b"%d" % value if type(value) is int else None
     return _utf8(value) if isinstance(value, str) else None
@@ -309,26 +311,32 @@ def _descriptions(config: dict[str, Any]) -> Iterator[tuple[LookupLayer, bool]]:
                 yield lookup_layer(path, value), elsewhere
                 continue
             value = value["config"]  # the parts of the object
-        # A path consists of names of attributes; an item of a list has the name of its class. No
-        # asset matches a path that was cut.
-        children, counts = [], dict[str, int]()
-        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            if not isinstance(child, dict | list):
-                continue
-            name = key
-            if isinstance(value, list):
-                name = "container"
-                if isinstance(child, dict) and is_object(child):
-                    name = re.sub(r"\W+", "", child["class_name"][:MAX_PATH])  # to snake case
-                    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
-                    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-                number = counts[name] = counts.get(name, -1) + 1
-                name = f"{name}_{number}" if number else name
-            children.append((f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child))
-        waiting += reversed(children)
+        # No asset matches a path that was cut.
+        waiting += reversed(
+            [
+                (f"{path}/{name}"[:MAX_PATH].removeprefix("/"), child)
+                for name, child in (value.items() if isinstance(value, dict) else _items(value))
+                if isinstance(child, dict | list)
+            ]
+        )
+
+
+def _items(values: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the objects and lists of a list with their names in a path, such as ``dense_1``."""
+    counts: Counter[str] = Counter()
+    for value in values:
+        if isinstance(value, dict | list):
+            name = "container"
+            if isinstance(value, dict) and is_object(value):
+                name = re.sub(r"\W+", "", value["class_name"][:MAX_PATH])  # to snake case
+                name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+                name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+            yield f"{name}_{counts[name]}" if counts[name] else name, value
+            counts[name] += 1
 
 
 def _layer_path(asset: str) -> str:
+    """Return the path of the layer to which a vocabulary in ``assets/`` belongs."""
     path = asset.removeprefix(ASSETS).removesuffix(VOCABULARY).removesuffix(INNER)
     return "/".join("layers" if name == OLD_LAYERS else name for name in path.split("/"))
 
@@ -387,6 +395,7 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
 
 
 def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:
+    """Make the vocabulary of a layer. ``stored``: its entries without mask and unknown entries."""
     if layer.num_oov_indices > json_file.MAX_ID:
         what = (
             f"{layer.num_oov_indices:,} ids for unknown words, wanted at most {json_file.MAX_ID:,}"
@@ -453,22 +462,22 @@ def _read_tokenizer(document: Any, source: Source) -> Findings:
     if end is not None and not json_file.is_id(end):
         got = json_file.kind(end)
         raise InvalidFile(f"num_words is {got}, wanted null or a whole number of at least 0")
-    kept = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
-    notes = ["no word has id 0, which is for padding"] if 0 not in kept.values() else []
-    if end and len(kept) < len(ids):
+    used = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
+    notes = ["no word has id 0, which is for padding"] if 0 not in used.values() else []
+    if end and len(used) < len(ids):
         notes.append(
-            f"num_words is {end:,}: {len(ids) - len(kept):,} words with higher ids are left out"
+            f"num_words is {end:,}: {len(ids) - len(used):,} words with higher ids are left out"
         )
-    if oov is not None and oov not in kept:
+    if oov is not None and oov not in used:
         notes.append(f"{WORDS} does not contain the oov_token {json_file.show(oov)!r}")
     elif oov is None and "oov_token" in config:
         notes.append("no oov_token: unknown words are removed from a text")
     vocabulary = Vocabulary.from_ids(
         source.name,
         "table",
-        json_file.strings(kept, "word"),
-        json_file.parse_ids(kept, WORDS),
-        unknown=Unknown(kept[oov]) if oov in kept else None,
+        json_file.strings(used, "word"),
+        json_file.parse_ids(used, WORDS),
+        unknown=Unknown(used[oov]) if oov in used else None,
         places=(Place(source.name, WORDS),),
         notes=tuple(notes),
     )
@@ -506,5 +515,6 @@ def settings_of(document: Any) -> Settings | None:
 
 
 def _config(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a tokenizer: ``config``, or the document if it is ``config`` alone."""
     config = document.get("config")
     return config if WORDS not in document and isinstance(config, dict) else document

@@ -118,6 +118,7 @@ class _Model:
             self._read_nodes(function.spans(FUNCTION_NODES), scope, 0)
 
     def _parse(self, span: Span, strings_field: int = 0, until: tuple[int, ...] = ()) -> Message:
+        """Parse a message (see :class:`Message`), and count its fields against the limit."""
         message = Message(self._buffer, span, MAX_FIELDS, strings_field=strings_field, until=until)
         self._fields += message.size
         if self._fields > MAX_FIELDS or len(self.findings.lists) > MAX_LISTS:
@@ -135,21 +136,20 @@ class _Model:
                 tensor = self._parse(initializer, STRING_DATA)
                 name = printable(tensor.text(TENSOR_NAME)) or "initializer"
                 place = Place(self._file, f"{scope}initializer {name}")
-                strings = self._strings(tensor, tensor.text(TENSOR_NAME), place.place)
-                if strings:
-                    self.findings.lists.append(constant(name, strings, place))
+                self._note_tensor(tensor, tensor.text(TENSOR_NAME), place.place)
+                if tensor.strings:
+                    self.findings.lists.append(constant(name, tensor.strings, place))
         self._read_nodes(graph.spans(GRAPH_NODES), scope, depth)
 
-    def _strings(self, tensor: Message, value: bytes, where: str) -> ByteStrings:
-        """Return the strings of a tensor. If it is a flag, keep it under the name ``value``."""
+    def _note_tensor(self, tensor: Message, value: bytes, where: str) -> None:
+        """Warn of strings in another file, and remember a flag by the name of its value."""
         elsewhere = tensor.spans(EXTERNAL) or tensor.integer(DATA_LOCATION) == ELSEWHERE
         if tensor.integer(DATA_TYPE) == STRING_TYPE and elsewhere:
             what = "its strings are in another file, which is not opened"
             self.findings.warnings.append(f"{where}: {what}")
         elif tensor.integer(DATA_TYPE) == BOOL_TYPE:
-            stored = any(tensor.text(RAW_DATA)) or any(tensor.integers(INTEGER_DATA))
-            self._flags.setdefault(value, stored)
-        return tensor.strings
+            flag = any(tensor.text(RAW_DATA)) or any(tensor.integers(INTEGER_DATA))
+            self._flags.setdefault(value, flag)
 
     def _read_nodes(self, spans: list[Span], scope: str, depth: int) -> None:
         for span in spans:
@@ -166,7 +166,8 @@ class _Model:
                     attribute = self._parse(attribute_span, STRINGS, until=(FLOATS, INTEGERS))
                     for tensor_span in attribute.spans(TENSOR):
                         tensor = self._parse(tensor_span, STRING_DATA)
-                        attribute.strings = self._strings(tensor, node.text(OUTPUT), where)
+                        self._note_tensor(tensor, node.text(OUTPUT), where)
+                        attribute.strings = tensor.strings
                     attributes[attribute.text(NAME)] = attribute
                     for graph in attribute.spans(GRAPH) + attribute.spans(GRAPHS):
                         self._read_graph(graph, f"{where}, ", depth + 1)
@@ -180,6 +181,7 @@ class _Model:
     def _read_lists(
         self, name: str, node: Message, attributes: Attributes, where: str, place: Place
     ) -> None:
+        """Add the lists of strings in the attributes of a node to the findings."""
         is_extension = node.text(DOMAIN) in EXTENSION_DOMAINS
         default = None
         if node.text(OP) in (b"LabelEncoder", b"CategoryMapper"):
@@ -209,6 +211,7 @@ class _Model:
     def _tokenizer(
         self, name: str, node: Message, attributes: Attributes, place: Place
     ) -> Vocabulary:
+        """Return the vocabulary of an op in ``TOKENIZERS``, whose attribute is a whole file."""
         op = node.text(OP)
         key, document = TOKENIZERS[op]
         text, added = (
@@ -220,7 +223,7 @@ class _Model:
         if len(text) > MAX_FILE:
             raise UnsupportedFormat(f"words of more than {MAX_FILE:,} bytes: save them as a file")
         if key == b"model":
-            return self._number(sentencepiece.vocabulary(text, name, place), node)
+            return self._renumber(sentencepiece.vocabulary(text, name, place), node)
         if key == b"vocab_file":  # empty lines have no id
             words = word_list.words(re.sub(rb"[\r\n]+", b"\n", text), name, place)
             return replace(words, kind="wordpiece", marker="##")
@@ -244,7 +247,7 @@ class _Model:
             return replace(vocabulary, unknown=Unknown(NOT_FOUND))
         return vocabulary
 
-    def _number(self, pieces: Vocabulary, node: Message) -> Vocabulary:
+    def _renumber(self, pieces: Vocabulary, node: Message) -> Vocabulary:
         """Give pieces the ids of fairseq if the input ``fairseq`` of their node is true."""
         inputs, position = node.spans(INPUT), FAIRSEQ[node.text(OP)]
         start, end = inputs[position] if position < len(inputs) else (0, 0)

@@ -97,8 +97,8 @@ def vocabulary_of(
 def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, begins like a SentencePiece model."""
     # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
-    known = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
-    graded = 0
+    usual_fields = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
+    has_scores = False  # or types: of any piece
     try:
         for number, wire_type, start, end in islice(wire.fields(data, 0, len(data)), SAMPLE):
             if number != PIECES:
@@ -113,12 +113,12 @@ def looks_like_model(data: bytes) -> bool:
             except (InvalidFile, UnicodeDecodeError):
                 return False
             kinds = {(field, kind) for field, kind, _, _ in fields if field < FIRST_EXTENSION}
-            if not texts or kinds - known:
+            if not texts or kinds - usual_fields:
                 return False
-            graded += len(kinds) > 1
+            has_scores = has_scores or len(kinds) > 1
     except InvalidFile:
         pass  # probably truncated after a whole piece, at the end of the head
-    return graded > 0
+    return has_scores
 
 
 def read_pieces(data: bytes) -> Vocabulary:
@@ -157,6 +157,10 @@ def _parse(model: bytes) -> Message:
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
+    """Return the texts of n pieces and their types: uint8, shape (n,).
+
+    ``records``: the message of each piece, in ``data``.
+    """
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
     types = np.zeros(len(records), np.uint8)
@@ -179,7 +183,10 @@ def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, ND
 def _usual_pieces(
     records: ByteStrings,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    # The usual layout: text, score, and type unless it is "normal". Other pieces get type 0.
+    """Return starts and ends of the texts, and the types, of pieces in the usual layout.
+
+    The layout is: text, score, and type unless it is "normal". Other pieces get type 0.
+    """
     array = np.frombuffer(records.data, np.uint8)
     lengths, starts = wire.lengths_at(array, records.starts.astype(np.int64) + 1)
     texts = array.take(records.starts, mode="clip") == (TEXT << 3 | LEN)
@@ -194,6 +201,7 @@ def _usual_pieces(
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
+    """Read a serialised ``ModelProto``; see :func:`read_pieces`."""
     return replace(read_pieces(data), name=name, places=(place,))
 
 
@@ -286,6 +294,11 @@ KEY_BYTES_PER_UNIT: Final = 16
 SHARED_KEY_BYTES: Final = 1 << 22
 
 
+# The nodes at one depth of a trie: the index of each node's parent among the nodes above, and the
+# label of each node.
+Level = tuple[NDArray[np.int32], NDArray[np.uint8]]
+
+
 class DoubleArray:
     """A trie in the layout of darts-clone. ``units``: uint32, shape (n,)."""
 
@@ -310,9 +323,8 @@ class DoubleArray:
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
-        room = size + SHARED_NODES
-        # For each depth: the index of each node's parent in the depth above, and the node's label.
-        levels: list[tuple[NDArray[np.int32], NDArray[np.uint8]]] = []
+        room = size + SHARED_NODES  # how many more nodes are allowed
+        levels: list[Level] = []
         ends: list[NDArray[np.int32]] = []  # for each depth: the indices of nodes that end a key,
         values: list[NDArray[np.int32]] = []  # and the values of these keys
         nodes = np.array([root], np.uint32)
@@ -340,9 +352,8 @@ class DoubleArray:
         lengths = np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)])
         return self._keys(levels, lengths, np.concatenate(ends)), np.concatenate(values)
 
-    def _children(
-        self, bases: NDArray[np.uint32], room: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
+        """Return the children of the nodes with these bases; ``room``: how many are allowed."""
         all_parents, all_labels = [], []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -360,11 +371,12 @@ class DoubleArray:
         return np.concatenate(all_parents), np.concatenate(all_labels)
 
     def _keys(
-        self,
-        levels: list[tuple[NDArray[np.int32], NDArray[np.uint8]]],
-        lengths: NDArray[np.int32],
-        nodes: NDArray[np.int32],
+        self, levels: list[Level], lengths: NDArray[np.int32], nodes: NDArray[np.int32]
     ) -> ByteStrings:
+        """Spell the keys: the labels from the root to the node where each key ends.
+
+        ``lengths``: of the keys, ascending. ``nodes``: the index of each last node at its depth.
+        """
         total = int(lengths.sum(dtype=np.int64))
         most = KEY_BYTES_PER_UNIT * len(self.units) + SHARED_KEY_BYTES
         if total > most:
@@ -448,15 +460,13 @@ def read_wordpiece(buffer: bytes) -> Vocabulary:
         return vocabulary_of("wordpiece", entries, None, unknown_id, notes)
     pieces = _wordpieces_of_trie(model, indicator, unknown_id)
     ids = np.concatenate([[-1], pieces.id_array()])
-    holes = np.diff(ids) - 1
-    total = int(holes.sum())
+    gaps = np.diff(ids) - 1  # unused ids before each id
+    total = int(gaps.sum())
     if total:
-        first = [
-            hole
-            for at in np.flatnonzero(holes)[:MAX_NAMED].tolist()
-            for hole in range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED]
-        ][:MAX_NAMED]
-        named = ", ".join([*map(str, first), "..."] if total > MAX_NAMED else map(str, first))
+        unused: list[str] = []
+        for at in np.flatnonzero(gaps)[:MAX_NAMED].tolist():
+            unused += map(str, range(int(ids[at]) + 1, int(ids[at + 1]))[:MAX_NAMED])
+        named = ", ".join(unused[:MAX_NAMED] + ["..."] * (total > MAX_NAMED))
         inside = " with punctuation or Chinese characters inside" if model.byte(END_TO_END) else ""
         why = f"pieces{inside} that can never be produced"
         notes += (f"ids not in the buffer: {total:,} ({named}), {why}",)
@@ -464,6 +474,7 @@ def read_wordpiece(buffer: bytes) -> Vocabulary:
 
 
 def _read_fast_sentencepiece(buffer: bytes) -> Vocabulary:
+    """Read the model of the op ``FastSentencepieceTokenize``, whose pieces are keys of a trie."""
     model = wire.flatbuffer_root(buffer)
     version = model.byte(0)
     if version:
@@ -490,8 +501,11 @@ def _read_fast_sentencepiece(buffer: bytes) -> Vocabulary:
 
 
 def _wordpieces_of_trie(model: Table, indicator: bytes, unknown_id: int) -> Vocabulary:
-    # In end-to-end mode, the trie also maps every punctuation mark and Chinese character to the
-    # unknown id. So keys with this id are ignored, and a field has the unknown token.
+    """Return the pieces of a WordPiece model whose list of words is empty.
+
+    In end-to-end mode, the trie also maps every punctuation mark and Chinese character to the
+    unknown id. So keys with this id are ignored, and a field has the unknown token.
+    """
     if unknown_id < 0:
         raise InvalidFile(f"the unknown piece has id {unknown_id}, wanted 0 or more")
     trie = DoubleArray(model.vector(0, "<u4"))

@@ -90,6 +90,7 @@ class _Model:
             self._read_constants(tensors, f"graph {number}, tensor ")
 
     def _tables(self, table: Table, field: int) -> Tables:
+        """Return the tables in a field, and count them against the limit."""
         tables = table.tables(field)
         self._tables_left -= len(tables)
         if self._tables_left < 0:
@@ -109,8 +110,8 @@ class _Model:
                 place = Place(self._file, scope + printable(custom))
                 with self.findings.warning(place.place, "its words are not read"):
                     name = _name(tensors, outputs[0]) if outputs else printable(custom)
-                    given = [tensors[number] for number in inputs if number >= 0]
-                    self._read_tokenizer(operator, custom, given, name, place)
+                    operands = [tensors[number] for number in inputs if number >= 0]
+                    self._read_tokenizer(operator, custom, operands, name, place)
             elif builtin == HASHTABLE:
                 table_id = operator.table(OPERATOR_OPTIONS).integer(TABLE_ID)
                 table_of |= dict.fromkeys(outputs, table_id)
@@ -124,15 +125,16 @@ class _Model:
                     self._unknown[table_of[inputs[0]]] = Unknown(default)
 
     def _read_tokenizer(
-        self, operator: Table, custom: bytes, tensors: list[Table], name: str, place: Place
+        self, operator: Table, custom: bytes, operands: list[Table], name: str, place: Place
     ) -> None:
+        """Add the vocabulary of a custom operator; skip an operator that has no words."""
         op = SAME_AS.get(custom, custom.removeprefix(b"Flex"))
         options, data = self._bytes(operator, OPERATOR_CUSTOM_OPTIONS), b""
         if op == SENTENCEPIECE:
             for node in wire.flexbuffer_strings(options)[1:2]:  # the operator's name, its NodeDef
                 data = Node.parse(node, (0, len(node))).bytes_of(b"model")
         elif op in KINDS:
-            for tensor in tensors:
+            for tensor in operands:
                 if tensor.byte(TENSOR_TYPE) in BYTES:
                     data = data or self._value(tensor)
         elif len(options) >= LARGE:
@@ -157,12 +159,13 @@ class _Model:
                     self.findings.lists.append(constant(name, entries, place))
 
     def _value(self, tensor: Table) -> bytes:
-        holder = self._buffers[tensor.uint(TENSOR_BUFFER)]
-        if holder.has(BUFFER_OFFSET):
+        buffer = self._buffers[tensor.uint(TENSOR_BUFFER)]
+        if buffer.has(BUFFER_OFFSET):
             raise InvalidFile("a value that is stored after the flatbuffer is not read")
-        return self._bytes(holder, BUFFER_DATA)
+        return self._bytes(buffer, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
+        """Return the bytes in a field, and count them against the limit of all reads."""
         value = table.vector(field, "u1")
         self._bytes_left -= len(value)
         if self._bytes_left < 0:

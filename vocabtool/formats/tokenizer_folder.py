@@ -140,8 +140,8 @@ def read(model: Path) -> FolderTokenizer | None:
         left = files.left_alone(ids, *used)
         added = tuple(dict.fromkeys(tokens))
         return FolderTokenizer(ids, None, folder / SOURCE, added, used, left)
-    for build in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
-        described = build(files)
+    for describe in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
+        described = describe(files)
         if described is not None and entries in (None, described[1]):
             document, file = described
             if files.settings(SENTENCES).get("do_lower_case") is True and not files.is_static():
@@ -160,6 +160,7 @@ class _Files:
         self.used: dict[str, None] = {}
 
     def has(self, name: str) -> bool:
+        """Return whether there is such a file, and it is no link that leads away."""
         path = self.folder / name
         return path.is_file() and not leads_away(path)
 
@@ -169,6 +170,7 @@ class _Files:
             return read_file(self.folder / name, limit)
 
     def left_alone(self, *used: str) -> tuple[str, ...]:
+        """Return the names of the other files of a tokenizer that the folder has."""
         return tuple(name for name in READ_HERE if name not in used and self.has(name))
 
     def settings(self, name: str) -> Json:
@@ -186,6 +188,7 @@ class _Files:
         return self.settings(CONFIG).get("model_type") == "model2vec"
 
     def tokenizer_class(self) -> str | None:
+        """Return the name of the class, such as ``Bert``; ``None`` if no file names it."""
         name = self.settings(TOKENIZER_CONFIG).get("tokenizer_class")
         if isinstance(name, str):
             return name.removesuffix("Fast").removesuffix("Tokenizer")
@@ -206,19 +209,24 @@ def _content(token: object) -> str | None:
     return content if isinstance(content, str) and content else None
 
 
-def _describe(token: object, **flags: bool) -> list[Json]:
-    """Describe an added token without its id. The list is empty if the token has no text."""
-    stated = token if isinstance(token, dict) else {}
-    content = _content(token)
-    own = {flag: stated.get(flag) is True for flag in FLAGS}
-    return [] if content is None else [{"content": content, **own, **flags}]
+def _describe(tokens: Iterable[object], **flags: bool) -> Iterator[Json]:
+    """Describe added tokens without their ids; leave out those without a text.
+
+    ``flags``: settings that replace those of the tokens.
+    """
+    for token in tokens:
+        content = _content(token)
+        if content is not None:
+            stated = token if isinstance(token, dict) else {}
+            own = {flag: stated.get(flag) is True for flag in FLAGS}
+            yield {"content": content, **own, **flags}
 
 
 def _special(settings: Json) -> Iterator[Json]:
+    """Describe the special tokens that a file of settings names, such as ``unk_token``."""
     for key, value in settings.items():
         if key.endswith("_token") or key in ("additional_special_tokens", "extra_special_tokens"):
-            for token in value if isinstance(value, list) else [value]:
-                yield from _describe(token, special=True)
+            yield from _describe(value if isinstance(value, list) else [value], special=True)
 
 
 def _added_in_settings(files: _Files) -> Iterator[Json]:
@@ -228,8 +236,7 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
     decoder = settings.get("added_tokens_decoder")
     if isinstance(decoder, dict):
         numbers = (number for number in decoder if number.isdecimal() and len(number) < MAX_DIGITS)
-        for number in sorted(numbers, key=int):
-            yield from _describe(decoder[number])
+        yield from _describe(decoder[number] for number in sorted(numbers, key=int))
     else:
         special += _special(files.settings(SPECIAL_MAP))
         names = {token["content"] for token in special}
@@ -237,7 +244,7 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
         numbered = sorted((id_, name) for name, id_ in added.items() if json_file.is_id(id_))
         for _, content in numbered:
             is_special = content in names
-            yield from _describe(content, normalized=not is_special, special=is_special)
+            yield from _describe([content], normalized=not is_special, special=is_special)
     yield from special
 
 
@@ -272,7 +279,12 @@ BERT_SETTINGS: Final = (
 )
 
 
+# Each of these functions returns a tokenizer.json, and the name of the file whose entries have the
+# ids; ``None`` if the folder has another layout.
+
+
 def _from_tokenizer_json(files: _Files) -> tuple[Json, str] | None:
+    """Apply the settings beside a ``tokenizer.json`` to its steps."""
     if not files.has(TOKENIZER):
         return None
     data = files.read(TOKENIZER)
@@ -319,6 +331,7 @@ LOWEST: Final = -100.0  # the score of a piece that is not to be used
 
 
 def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
+    """Describe the tokenizer of ALBERT, XLM-R or CamemBERT, whose pieces are in SentencePiece."""
     name = files.tokenizer_class()
     file = next(filter(files.has, SENTENCEPIECE), None)
     if file is None or name not in (*FAIRSEQ, *NOT_READ, "Albert"):
@@ -338,8 +351,8 @@ def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
         steps, unknown, usual = _albert(settings, tables), 1, BERT_SPECIAL
     else:
         first, start = FAIRSEQ[name]
-        unused = {token: LOWEST if token.startswith("<unk>N") else 0.0 for token in first}
-        pieces = [*unused.items(), *pieces[start:], (MASK, 0.0)]
+        scores = {token: LOWEST if token.startswith("<unk>N") else 0.0 for token in first}
+        pieces = [*scores.items(), *pieces[start:], (MASK, 0.0)]
         steps, unknown, usual = tables, len(BEGIN) - 1, (*BEGIN, MASK)
     scheme = "never" if settings.get("add_prefix_space") is False else "always"
     splits: list[Json] = [
@@ -347,8 +360,8 @@ def _from_sentencepiece(files: _Files) -> tuple[Json, str] | None:
         {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True},
     ]
     model = {"type": "Unigram", "unk_id": unknown, "vocab": list(map(list, pieces))}
-    made = document({**model, "byte_fallback": False}, steps, splits, [])
-    return _with_added(made, _added_in_settings(files), usual), file
+    tokenizer = document({**model, "byte_fallback": False}, steps, splits, [])
+    return _with_added(tokenizer, _added_in_settings(files), usual), file
 
 
 def _albert(settings: Json, tables: list[Json]) -> list[Json]:
@@ -387,14 +400,14 @@ def _from_lines(files: _Files) -> tuple[Json, str] | None:
     if not isinstance(lower, bool):
         return None
     accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
-    made = bert_file(
+    tokenizer = bert_file(
         texts(lines),
         lower,
         accents=accents if isinstance(accents, bool) else None,
         chinese=chinese is not False,
         unknown=_content(settings.get("unk_token")) or "[UNK]",
     )
-    return _with_added(made, _added_in_settings(files)), VOCAB_TEXT
+    return _with_added(tokenizer, _added_in_settings(files)), VOCAB_TEXT
 
 
 # Entries and merges.
@@ -413,6 +426,7 @@ WORD_END: Final = "</w>"
 
 
 def _from_merges(files: _Files) -> tuple[Json, str] | None:
+    """Describe the BPE of a known class, whose entries and merges are in two files."""
     pair = next((pair for pair in ENTRIES_AND_MERGES if all(map(files.has, pair))), None)
     entries = files.settings(pair[0]) if pair is not None else {}
     if pair is None or set(map(type, entries.values())) != {int}:
@@ -426,19 +440,19 @@ def _from_merges(files: _Files) -> tuple[Json, str] | None:
     steps: list[Json] = []
     if name in GPT2_LIKE:
         prefix = settings.get("add_prefix_space") is True
-        made = document(bpe(entries, merges), [], byte_level((GPT2,), prefix=prefix), [])
+        tokenizer = document(bpe(entries, merges), [], byte_level((GPT2,), prefix=prefix), [])
         if name in ENDS:
-            made = with_ends(made, entries, *ENDS[name])
+            tokenizer = with_ends(tokenizer, entries, *ENDS[name])
     elif name == "Qwen2":
         pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
-        made = document(bpe(entries, merges), [{"type": "NFC"}], byte_level((pattern,)), [])
+        tokenizer = document(bpe(entries, merges), [{"type": "NFC"}], byte_level((pattern,)), [])
     elif name == "CLIP":
         steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
         words = {**split(CLIP), "behavior": "Removed", "invert": True}
         unknown = _content(settings.get("unk_token")) or END
         model = bpe(entries, merges, unk_token=unknown, end_of_word_suffix=WORD_END)
-        made = document(model, steps, [words, *byte_level(())], [])
-        made = with_ends(made, entries, "<|startoftext|>", END)
+        tokenizer = document(model, steps, [words, *byte_level(())], [])
+        tokenizer = with_ends(tokenizer, entries, "<|startoftext|>", END)
     else:
         what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
         raise UnsupportedFormat(
@@ -446,7 +460,7 @@ def _from_merges(files: _Files) -> tuple[Json, str] | None:
             f"{OTHERWISE}"
         )
     usual = USUAL if USUAL[0] in entries else ("<|startoftext|>", END)
-    return _with_added(made, _added_in_settings(files), usual), pair[0]
+    return _with_added(tokenizer, _added_in_settings(files), usual), pair[0]
 
 
 # Parts of a tokenizer.json (huggingface/tokenizers, tokenizers/src/{normalizers,pre_tokenizers,
@@ -477,15 +491,17 @@ def document(
 
 
 def sequence(key: str, steps: Iterable[Json]) -> Json | None:
+    """Join steps; ``key``: under which a ``Sequence`` lists them. ``None`` if there are none."""
     listed = list(steps)
     return {"type": "Sequence", key: listed} if listed else None
 
 
-def with_ends(made: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
+def with_ends(tokenizer: Json, ids: Mapping[str, int], start: str, end: str) -> Json:
+    """Let a tokenizer add the tokens ``start`` and ``end`` to a text, if both are entries."""
     if start not in ids or end not in ids:
-        return made
+        return tokenizer
     tokens = {"cls": [start, ids[start]], "sep": [end, ids[end]]}
-    return {**made, "post_processor": {"type": "BertProcessing", **tokens}}
+    return {**tokenizer, "post_processor": {"type": "BertProcessing", **tokens}}
 
 
 def split(pattern: str) -> Json:
@@ -534,6 +550,7 @@ def pairs(rank_of: Mapping[str, float]) -> list[str]:
 
 
 def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
+    """Return the merges in the lines of a file, without comments and pairs that form no entry."""
     merges: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")

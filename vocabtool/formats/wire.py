@@ -45,6 +45,7 @@ NO_STRINGS: Final = ByteStrings.of(())
 
 
 def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
+    """Read the varint at ``pos``; return its value, 0 to 2**64 - 1, and the position behind it."""
     value = shift = 0
     while True:
         if pos >= end or shift > 63:
@@ -238,20 +239,20 @@ class Cursor:
     def strings(self, count: int, layout: str) -> ByteStrings:
         """Read ``count`` strings, each after its length, whose ``struct`` format is ``layout``."""
         size, length_at = struct.calcsize(layout), struct.Struct(layout).unpack_from
-        start, end, heads = self.position, self.position, array("q")
+        start, end, starts = self.position, self.position, array("q")  # with the lengths
         try:
             for _ in range(count):
-                heads.append(end)
+                starts.append(end)
                 end += size + length_at(self.buffer, end)[0]
         except (struct.error, OverflowError):
             end = len(self.buffer) + 1
         if end > len(self.buffer):
-            raise InvalidFile(f"a string runs past the end of {self.name}", offset=heads[-1])
+            raise InvalidFile(f"a string runs past the end of {self.name}", offset=starts[-1])
         if end - start > MAX_STRINGS:
             what = f"strings of {end - start:,} bytes, wanted at most {MAX_STRINGS:,}"
             raise UnsupportedFormat(f"{self.name}: {what}")
         self.position = end
-        bounds = np.append(np.frombuffer(heads, np.int64) - start, end - start).astype(np.int32)
+        bounds = np.append(np.frombuffer(starts, np.int64) - start, end - start).astype(np.int32)
         return ByteStrings(self.buffer[start:end], bounds[:-1] + np.int32(size), bounds[1:])
 
 
@@ -286,31 +287,33 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
 
 
 def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offsets]:
-    # Each byte equal to the tag may begin a field, or be part of a string. A field begins where the
-    # previous one ends. So if a field does not end at the next candidate, all candidates before its
-    # end lie inside its string and are dropped.
-    heads = np.flatnonzero(array[pos:stop] == tag) + pos
-    lengths, starts = lengths_at(array, heads + 1)
+    """Return the starts and ends of the fields whose tags are in ``array[pos:stop]``.
+
+    Each byte equal to the tag may begin a field, or be part of a string. A field begins where the
+    previous one ends. So if a field does not end at the next candidate, all candidates before its
+    end lie inside its string and are dropped.
+    """
+    tags = np.flatnonzero(array[pos:stop] == tag) + pos
+    lengths, starts = lengths_at(array, tags + 1)
     ends = starts + lengths
-    doubtful = np.flatnonzero(ends[:-1] != heads[1:])
+    doubtful = np.flatnonzero(ends[:-1] != tags[1:])
     if not len(doubtful):
         return starts, ends
-    targets = ends[doubtful]
-    following = np.searchsorted(heads, targets)
-    at_head = heads.take(following, mode="clip") == targets
-    true = np.ones(len(heads), np.bool_)
-    reached = 0
-    for head, after, is_head in zip(
-        doubtful.tolist(), following.tolist(), at_head.tolist(), strict=True
+    following = np.searchsorted(tags, ends[doubtful])
+    at_tag = tags.take(following, mode="clip") == ends[doubtful]
+    is_field = np.ones(len(tags), np.bool_)
+    decided = 0  # the candidates before this one are decided
+    for candidate, after, is_tag in zip(
+        doubtful.tolist(), following.tolist(), at_tag.tolist(), strict=True
     ):
-        if head >= reached:
-            true[head + 1 : after] = False
-            reached = after
-            if not is_head:  # the run ends here, or continues in the next window
-                true[after:] = False
+        if candidate >= decided:
+            is_field[candidate + 1 : after] = False
+            decided = after
+            if not is_tag:  # the run ends here, or continues in the next window
+                is_field[after:] = False
                 break
-    kept = np.flatnonzero(true)
-    return starts.take(kept), ends.take(kept)
+    rows = np.flatnonzero(is_field)
+    return starts.take(rows), ends.take(rows)
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
@@ -324,14 +327,14 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
     if not len(byte) or (byte.max() < 128 and behind[-1] <= len(array)):
         return byte, behind
     values = byte.astype(np.int64)
-    more = np.flatnonzero(byte > 127)
-    values[more] &= 127
+    longer = np.flatnonzero(byte > 127)  # the varints with another byte
+    values[longer] &= 127
     for k in range(1, LENGTH_BYTES):
-        byte = array.take(positions[more] + k, mode="clip")
-        values[more] |= (byte & np.uint8(127)).astype(np.int64) << (7 * k)
-        behind[more] += 1
-        more = more[byte > 127]
-    values[more] = TOO_LONG
+        byte = array.take(positions[longer] + k, mode="clip")
+        values[longer] |= (byte & np.uint8(127)).astype(np.int64) << (7 * k)
+        behind[longer] += 1
+        longer = longer[byte > 127]
+    values[longer] = TOO_LONG
     values[behind > len(array)] = TOO_LONG
     return values, behind
 
@@ -458,6 +461,7 @@ class Table:
         return ByteStrings(bytes(buffer), starts.astype(np.int32), ends.astype(np.int32))
 
     def table(self, field: int) -> Table:
+        """Return a table in a field, which must be present."""
         at = self._at(field)
         if at is None:
             raise InvalidFile(f"field {field} is missing, wanted a table", offset=self.position)
@@ -473,6 +477,7 @@ class Table:
         return self._at(field) is not None
 
     def _at(self, field: int) -> int | None:
+        """Return the position of a field in the buffer; ``None`` if it is absent."""
         slot = 4 + 2 * field
         if slot + 2 > self.vtable_size:
             return None
@@ -480,6 +485,7 @@ class Table:
         return self.position + distance if distance else None
 
     def _vector(self, at: int, item_size: int) -> tuple[int, int]:
+        """Return the number of items of the vector to which ``at`` refers, and where they begin."""
         cursor = Cursor(self.buffer, at + _number(self.buffer, at, "<I"), "a vector")
         return cursor.count("<I", item_size), cursor.position
 
@@ -507,6 +513,7 @@ class Tables:
 
 
 def flatbuffer_root(buffer: Buffer) -> Table:
+    """Return the table to which the first four bytes of a flatbuffer refer."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table_at(buffer, _number(buffer, 0, "<I"))

@@ -129,6 +129,7 @@ def integers(strings: ByteStrings) -> NDArray[np.int64]:
 
 
 def _positions(data: bytes, byte: bytes) -> Offsets:
+    """Return the positions of a byte in ``data``, then the length of ``data``."""
     dtype = np.dtype(np.int32 if len(data) < 2**31 else np.int64)
     positions: Offsets = np.empty(data.count(byte) + 1, dtype)
     filled = 0
@@ -142,6 +143,7 @@ def _positions(data: bytes, byte: bytes) -> Offsets:
 
 
 def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -> Column:
+    """Return a column; see :func:`read_columns`. ``cuts``: the positions of all delimiters."""
     if index == WHOLE_LINE:
         return lines
     if index == LINE_NUMBER:
@@ -243,16 +245,16 @@ def _are_merges(lines: list[bytes]) -> bool:
 
     Each line has two pieces. A piece is a character, or the result of an earlier line.
     """
-    joined: set[bytes] = set()
-    used = 0
+    results: set[bytes] = set()
+    uses_results = False
     for line in lines:
         pieces = line.removesuffix(b"\r").split(b" ")
         longer = [piece for piece in pieces if len(decode(piece.removesuffix(b"</w>"))) > 1]
-        if len(pieces) != 2 or not joined.issuperset(longer):
+        if len(pieces) != 2 or not results.issuperset(longer):
             return False
-        used += len(longer)
-        joined.add(b"".join(pieces))
-    return used > 0
+        uses_results = uses_results or bool(longer)
+        results.add(b"".join(pieces))
+    return uses_results
 
 
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
@@ -293,6 +295,20 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
         notes.append(f"{shown} is treated as the unknown entry because of its name")
     if marker is not None:
         notes.append(f"the pieces seem to be marked with {marker!r}")
+    return Vocabulary(
+        name=name,
+        kind="wordpiece" if marker == "##" and unknown is not None else kind,
+        stored=entries,
+        unknown=unknown,
+        places=(place,),
+        notes=(*notes, *_note_oddities(entries)),
+        marker=marker,
+    )
+
+
+def _note_oddities(entries: ByteStrings) -> list[str]:
+    """Return notes on lines that are perhaps no words: blank ones, phrases, columns, escapes."""
+    notes = []
     blank = int((entries.lengths == 0).sum())
     if blank:
         notes.append(f"{blank:,} blank lines, kept as entries")
@@ -305,15 +321,7 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
     notes += note_escaped(entries)
     if len(entries) and entries[0].startswith(codecs.BOM_UTF8):
         notes.append("the first entry begins with a byte order mark, kept as stored")
-    return Vocabulary(
-        name=name,
-        kind="wordpiece" if marker == "##" and unknown is not None else kind,
-        stored=entries,
-        unknown=unknown,
-        places=(place,),
-        notes=tuple(notes),
-        marker=marker,
-    )
+    return notes
 
 
 def _count_with(blank: bytes, entries: ByteStrings) -> int:

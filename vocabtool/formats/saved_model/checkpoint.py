@@ -155,6 +155,7 @@ class Checkpoint:
             return np.frombuffer(data, dtype).astype(np.int64)
 
     def _find(self, key: bytes) -> tuple[TensorEntry, Path]:
+        """Return the entry of a tensor and the path of its data shard, unless it is refused."""
         index, name, entry = f"{self.prefix}.index", _quote(key), self.entries[key]
         if entry.partitioned:
             what = f"tensor {name} is partitioned: save the model with this variable in one piece"
@@ -177,6 +178,7 @@ def _file_size(path: Path) -> int:
 
 
 def _read(path: Path, offset: int, size: int) -> bytes:
+    """Return ``size`` bytes of a file from ``offset`` on; refuse links and Git LFS pointers."""
     total = _file_size(path)
     with path.open("rb") as file:
         refuse_pointer(file.read(len(GIT_LFS[0])))
@@ -191,6 +193,7 @@ def _read(path: Path, offset: int, size: int) -> bytes:
 
 
 def _num_shards(values: Iterator[Pair]) -> int:
+    """Check the header, which is the first pair of an index; return the number of data shards."""
     key, value = next(values, (None, b""))
     if key != b"":
         raise InvalidFile("the index does not begin with a header")
@@ -227,6 +230,7 @@ def _tensor_entry(value: bytes) -> TensorEntry:
 
 
 def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
+    """Parse the bytes of a string tensor: all lengths, their checksum, and the strings."""
     if entry.elements + CHECKSUM > len(data):
         what = f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes"
         raise InvalidFile(what, offset=entry.offset)
@@ -260,7 +264,8 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
 
 
 def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
-    last, spelled = None, 0
+    """Yield the keys and values in the entries of blocks; the keys ascend."""
+    last, key_bytes = None, 0
     for offset, entries in blocks:
         key, cursor = b"", Cursor(entries, 0, "an entry")
         with _in_part("a block", offset):
@@ -272,16 +277,17 @@ def _pairs(blocks: Iterable[Block]) -> Iterator[Pair]:
                     raise InvalidFile(f"{what}, which has only {len(key):,}")
                 key = key[:shared] + cursor.take(unshared)
                 value = cursor.take(size)
-                spelled += len(key)
+                key_bytes += len(key)
                 if last is not None and key <= last:
                     raise InvalidFile(f"keys out of order: {_quote(key)} follows {_quote(last)}")
-                if spelled > MAX_TABLE:
+                if key_bytes > MAX_TABLE:
                     raise InvalidFile(f"the keys have more than {MAX_TABLE:,} bytes")
                 yield key, value
                 last = key
 
 
 def _data_blocks(table: bytes) -> Iterator[Block]:
+    """Yield the data blocks of an index file, which its index block lists."""
     start = len(table) - FOOTER
     if start < 0 or not table.endswith(MAGIC):
         raise InvalidFile(f"not a checkpoint index: wanted {MAGIC.hex()} as the last 8 bytes")
@@ -304,6 +310,7 @@ def _data_blocks(table: bytes) -> Iterator[Block]:
 
 
 def _handle(table: bytes, cursor: Cursor) -> wire.Span:
+    """Read the handle of a block: return where the block starts and ends in the table."""
     start, size = cursor.varint(), cursor.varint()
     if start + size + TRAILER > len(table) - FOOTER:
         raise InvalidFile(f"a block of {size:,} bytes at {start:,} extends outside the table")
@@ -311,6 +318,7 @@ def _handle(table: bytes, cursor: Cursor) -> wire.Span:
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
+    """Check and decompress the block in ``table[start:end]``."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
@@ -364,7 +372,7 @@ def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
 
 
 def _check_crc(what: str, crc: int, stored: int, offset: int) -> None:
-    # masked as in LevelDB
+    """Raise :class:`InvalidFile` if a CRC-32C does not match the stored one, which is masked."""
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFF_FFFF
     if masked != stored:
         what = f"the checksum of {what} does not match: wanted {stored:08x}, got {masked:08x}"
