@@ -23,20 +23,7 @@ from tests.reader_checks import survives, written
 from vocabtool.cli.main import cli
 from vocabtool.errors import VocabtoolError
 
-WORDS: Final = [
-    "the",
-    "of",
-    "and",
-    "cat",
-    "dog",
-    "sat",
-    "mat",
-    "on",
-    "house",
-    "tree",
-    "river",
-    "stone",
-]
+WORDS: Final = "the of and cat dog sat mat on house tree river stone".split()  # noqa: SIM905
 ENCODED: Final = [word.encode() for word in WORDS]
 WHY: Final = "it writes the file"
 Writer = Callable[[Path], Path]
@@ -179,11 +166,8 @@ FROM_0: Final = {word: number for number, word in enumerate(WORDS)}
 FROM_1: Final = {word: number for number, word in enumerate(WORDS, 1)}
 TOKENS: Final = [*(bytes([byte]) for byte in range(256)), *ENCODED]
 RANKS: Final = [f"{b64encode(token).decode()} {rank}" for rank, token in enumerate(TOKENS)]
-CONSTANT: Final = {
-    "name": "words",
-    "op": "Const",
-    "attr": {"value": {"tensor": string_tensor(WORDS)}},
-}
+TENSOR: Final = {"value": {"tensor": string_tensor(WORDS)}}
+CONSTANT: Final = {"name": "words", "op": "Const", "attr": TENSOR}
 FORMATS: Final[dict[str, Writer]] = {
     "GGUF": gguf_file,
     "ONNX": onnx_of(

@@ -228,10 +228,9 @@ def read_array_head(file: BinaryIO) -> ArrayHead:
         what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
         raise InvalidFile(what) from error
     if dtype.hasobject:
-        what = (
+        raise UnsupportedFormat(
             "an array of Python objects is a pickle, which is never loaded: save array.astype(str)"
         )
-        raise UnsupportedFormat(what)
     order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
     return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
 
@@ -323,6 +322,7 @@ def open_array(
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:
+    """Yield the texts of an ``.npy`` array of text, as bytes."""
     head = read_array_head(io.BytesIO(data))
     if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
         what = f"words of type {head.dtype} and shape {head.shape}"
@@ -420,6 +420,7 @@ FASTTEXT: Final = Reader(
 
 
 def _entries(buffer: Buffer, start: int, wanted: int, count: int) -> tuple[ByteStrings, int]:
+    """Read ``count`` entries of the type ``wanted``; also return the position behind them."""
     data, ends = bytearray(), array("q")
     for _ in range(count):
         end = buffer.find(b"\0", start, start + MAX_WORD)
@@ -509,6 +510,7 @@ def read_spacy(folder: Path) -> Findings | None:
 
 
 def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocabulary | None:
+    """Return the words that have a vector; ``None`` if none has. ``within``: before file names."""
     with reading(within + KEYS):
         row_of = _integer_map(files.read_linkless(vocab / KEYS, within + KEYS))
     if not row_of:
@@ -547,21 +549,21 @@ def _hashes(strings: ByteStrings) -> NDArray[np.uint64]:
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK
     )
 
-    def numbers(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
-        eight: NDArray[np.uint64] = windows[positions].view("<u8").ravel()
-        return eight
+    def read_block(positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+        numbers: NDArray[np.uint64] = windows[positions].view("<u8").ravel()
+        return numbers
 
     starts, lengths = strings.starts.astype(np.int64), strings.lengths.astype(np.int64)
     keys = np.uint64(1) ^ (lengths.astype(np.uint64) * MULTIPLIER)
-    left = np.arange(len(strings))
+    longer = np.arange(len(strings))  # the strings that have another whole block
     for block in range(min(int(lengths.max(initial=0)), MAX_WORD) // BLOCK):
-        left = left[lengths[left] >= (block + 1) * BLOCK]
-        mixed = numbers(starts[left] + block * BLOCK) * MULTIPLIER
-        keys[left] = (keys[left] ^ (mixed ^ (mixed >> SHIFT)) * MULTIPLIER) * MULTIPLIER
-    over = np.flatnonzero(lengths % BLOCK)
-    unused = ((BLOCK - lengths[over] % BLOCK) * 8).astype(np.uint64)
-    tail = numbers(starts[over] + lengths[over] // BLOCK * BLOCK) << unused >> unused
-    keys[over] = (keys[over] ^ tail) * MULTIPLIER
+        longer = longer[lengths[longer] >= (block + 1) * BLOCK]
+        mixed = read_block(starts[longer] + block * BLOCK) * MULTIPLIER
+        keys[longer] = (keys[longer] ^ (mixed ^ (mixed >> SHIFT)) * MULTIPLIER) * MULTIPLIER
+    with_rest = np.flatnonzero(lengths % BLOCK)
+    unused = ((BLOCK - lengths[with_rest] % BLOCK) * 8).astype(np.uint64)  # bits of the last block
+    rest = starts[with_rest] + lengths[with_rest] // BLOCK * BLOCK
+    keys[with_rest] = (keys[with_rest] ^ (read_block(rest) << unused >> unused)) * MULTIPLIER
     keys = (keys ^ (keys >> SHIFT)) * MULTIPLIER
     return np.asarray(keys ^ (keys >> SHIFT), np.uint64)
 

@@ -152,6 +152,7 @@ class _Model:
             self._flags.setdefault(value, flag)
 
     def _read_nodes(self, spans: list[Span], scope: str, depth: int) -> None:
+        """Add the words of each node, and of the graphs in its attributes, to the findings."""
         for span in spans:
             node = self._parse(span)
             op = node.text(OP)

@@ -133,13 +133,15 @@ def read(model: Path) -> FolderTokenizer | None:
     if entries not in (None, *SEVERAL_FILES):
         return None
     files = _Files(folder)
-    ids = VOCAB if files.has(VOCAB) else next(iter(sorted(p.name for p in folder.glob(YAML))), "")
-    if files.has(SOURCE) and files.has(ids) and not files.has(TOKENIZER):
-        tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
-        used = (SOURCE, *files.used)
-        left = files.left_alone(ids, *used)
-        added = tuple(dict.fromkeys(tokens))
-        return FolderTokenizer(ids, None, folder / SOURCE, added, used, left)
+    if files.has(SOURCE) and not files.has(TOKENIZER):  # Marian
+        yaml = sorted(path.name for path in folder.glob(YAML))
+        file = VOCAB if files.has(VOCAB) else "".join(yaml[:1])
+        if files.has(file):
+            tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
+            used = (SOURCE, *files.used)
+            left = files.left_alone(file, *used)
+            added = tuple(dict.fromkeys(tokens))
+            return FolderTokenizer(file, None, folder / SOURCE, added, used, left)
     for describe in (_from_tokenizer_json, _from_sentencepiece, _from_merges, _from_lines):
         described = describe(files)
         if described is not None and entries in (None, described[1]):

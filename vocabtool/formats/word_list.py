@@ -108,6 +108,12 @@ def read_columns(
     return keys, values
 
 
+def _text_columns(data: bytes, delimiter: bytes) -> tuple[ByteStrings, ByteStrings]:
+    """Return the first two columns of a file."""
+    lines, cuts = read_lines(data), _positions(data, delimiter)
+    return _cut_column(lines, 0, cuts), _cut_column(lines, 1, cuts)
+
+
 def integers(strings: ByteStrings) -> NDArray[np.int64]:
     """Parse lines as decimal numbers: int64, shape (n,).
 
@@ -153,6 +159,11 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
         return numbers
     if cuts is None or index < WHOLE_LINE:
         raise InvalidFile(f"the table reads column {index}, wanted -2 or higher")
+    return _cut_column(lines, index, cuts)
+
+
+def _cut_column(lines: ByteStrings, index: int, cuts: Offsets) -> ByteStrings:
+    """Return a column of text. ``cuts``: the positions of all delimiters."""
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -413,11 +424,9 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         if lines < 2 or masked.count(delimiter) != lines:
             continue
         try:
-            entries, numbers = read_columns(masked, 0, 1, delimiter)
+            entries, numbers = _text_columns(masked, delimiter)
         except InvalidFile:  # two in one line, none in another
             continue
-        if not isinstance(entries, ByteStrings) or not isinstance(numbers, ByteStrings):
-            raise AssertionError("a column contains numbers, wanted text")
         entries = ByteStrings(data, entries.starts, entries.ends)
         if all(map(NUMBER.fullmatch, numbers)) and 2 * entries.distinct > len(entries):
             try:
@@ -461,12 +470,10 @@ def _recognise_ranks(source: Source) -> str | None:
 def _read_ranks(source: Source) -> Findings:
     what = "the file of ranks has {1:,} bytes, wanted at most {0:,}"
     data = read_file(source.file, MAX_FILE, what).rstrip(b"\r\n")
-    columns = read_columns(data, 0, 1, b" ")
-    encoded, written = (column for column in columns if isinstance(column, ByteStrings))
+    encoded, written = _text_columns(data, b" ")
     blanks = data.count(b" ")
     if blanks != len(encoded):
-        what = f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line"
-        raise InvalidFile(what)
+        raise InvalidFile(f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line")
     ranks = integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= LAST_RANK:
         raise InvalidFile(

@@ -95,6 +95,7 @@ class ZipArchive:
 
 
 def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
+    """Return the members by path. Raises :class:`InvalidFile` for bad or repeated paths."""
     if len(members) > MAX_FILES:
         raise InvalidFile(f"an archive of {len(members):,} members, wanted at most {MAX_FILES:,}")
     checked: dict[str, zipfile.ZipInfo] = {}
@@ -112,6 +113,7 @@ def _check_members(members: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]
 
 @contextmanager
 def _zip_damage(part: str) -> Iterator[None]:
+    """Turn the errors of ``zipfile`` into :class:`InvalidFile`. ``part``: what is read."""
     try:
         yield
     except (InvalidFile, UnsupportedFormat):

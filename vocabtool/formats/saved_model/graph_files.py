@@ -310,11 +310,11 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
 
 def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkpoint | None:
     """Open the checkpoint if the graph has variables or tables whose words only it contains."""
-    bodies = linker.graph.bodies
-    tables = (node for body in bodies for node in body.nodes_with(TABLE_OP))
-    variables = (node for body in bodies for node in body.nodes_with(STRING_TYPE))
-    if not any(node.op in TABLES and GROWING in node.op for node in tables) and not any(
-        node.op in VARIABLES and node.integer_of(b"dtype") == DT_STRING for node in variables
+    if not any(
+        (node.op in TABLES and GROWING in node.op)
+        or (node.op in VARIABLES and node.integer_of(b"dtype") == DT_STRING)
+        for body in linker.graph.bodies
+        for node in (*body.nodes_with(TABLE_OP), *body.nodes_with(STRING_TYPE))
     ):
         return None
     with findings.warning("words in variables or mutable tables are not read"):
