@@ -43,7 +43,7 @@ from vocabtool.formats import (
     word_vectors,
 )
 from vocabtool.formats.files import MAX_FILES, leads_away
-from vocabtool.formats.reader import HEAD, Findings, PassedOver, Reader, Source
+from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.formats.saved_model.graph_files import GRAPH_FILE, OTHER_GRAPH
 from vocabtool.vocabulary import Place, Vocabulary, printable
@@ -235,6 +235,7 @@ def has_graphs(model: str | Path) -> bool:
 
 
 def _read_folder(folder: Path) -> Findings:
+    """Read every recognised file of a folder; the vocabulary of its tokenizer comes first."""
     pipeline = binary_vectors.read_spacy(folder)
     if pipeline is not None:
         return pipeline
@@ -254,7 +255,6 @@ def _read_folder(folder: Path) -> Findings:
         pass  # each file is read all the same, and `words` says what is wrong
     if tokenizer is not None:
         findings.main = tokenizer.file
-    files_of: dict[str, set[str]] = {}  # by vocabulary name
     for path in paths:
         if path.name.startswith(".") or WEIGHTS.fullmatch(path.name) or not path.is_file():
             continue
@@ -280,21 +280,27 @@ def _read_folder(folder: Path) -> Findings:
                 for finding in result.lists
             ]
         findings.lists += result.lists
-        for finding in result.lists:
-            if isinstance(finding, Vocabulary):
-                files_of.setdefault(finding.name, set()).add(finding.places[0].file)
     if not formats:
         skipped = (finding for finding in findings.lists if isinstance(finding, PassedOver))
         reasons = [*findings.warnings, *(f"{finding.name}: {finding.why}" for finding in skipped)]
         raise graph_files.no_model_in(folder, tuple(reasons))
-    findings.lists = [
+    findings.lists = _name_by_file(findings.lists)
+    findings.format = f"folder: {', '.join(formats)}"
+    return findings
+
+
+def _name_by_file(lists: list[Finding]) -> list[Finding]:
+    """Put the file before each name that vocabularies of several files have."""
+    files_of: dict[str, set[str]] = {}
+    for finding in lists:
+        if isinstance(finding, Vocabulary):
+            files_of.setdefault(finding.name, set()).add(finding.places[0].file)
+    return [
         replace(finding, name=f"{finding.places[0].file}/{finding.name}")
         if isinstance(finding, Vocabulary) and len(files_of[finding.name]) > 1
         else finding
-        for finding in findings.lists
+        for finding in lists
     ]
-    findings.format = f"folder: {', '.join(formats)}"
-    return findings
 
 
 def _read_in_folder(path: Path) -> Findings:

@@ -160,6 +160,7 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
 
 
 def _module_folder(folder: Path, module: dict[str, Any]) -> Path:
+    """Return the folder of a module that ``modules.json`` in ``folder`` describes."""
     with reading(str(folder / MODULES)):
         path = json_file.expect(module.get("path"), str, "the path of a module")
         if path in ("", "."):
@@ -187,6 +188,7 @@ def folders_of(folder: Path) -> tuple[Path, ...]:
 
 
 def read_settings(file: Path, wanted: type) -> Any:
+    """Return the value of a JSON file of settings, which must be of the type ``wanted``."""
     with reading(str(file)):
         data = read_file(file, MAX_HEADER, "settings of more than {:,} bytes")
         return json_file.expect(json_file.parse(data), wanted, "the whole file")
@@ -218,6 +220,7 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
 
 
 def read_header(file: Path) -> dict[str, Any]:
+    """Return the header of a file of safetensors; its length is checked."""
     with reading(str(file)), file.open("rb") as opened:
         start = opened.read(LENGTH + 1)
         length = int.from_bytes(start[:LENGTH], "little")
@@ -247,11 +250,15 @@ def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
+    """Memory-map a tensor.
+
+    ``stated``: its entry in the header. ``begin``, ``size``: the position and size of all values.
+    """
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
-    whole = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
-    if not whole or len(offsets) != 2 or len(shape) > MAX_RANK:
+    are_sizes = all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, *offsets))
+    if not are_sizes or len(offsets) != 2 or len(shape) > MAX_RANK:
         what = f"tensor {name!r}: invalid shape or data_offsets; download the file again"
         raise InvalidFile(what)
     kind = facts.get("dtype")
@@ -459,6 +466,7 @@ def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:
 
 
 def read_all_settings(model: OnnxFiles) -> Settings:
+    """Read how token vectors become the vector of a text; without settings, by their mean."""
     lower = find_settings(model.folders, SENTENCES)[1].get("do_lower_case") is True
     folder = next((home for home in model.folders if (home / MODULES).is_file()), None)
     if folder is not None:
@@ -473,6 +481,7 @@ def read_all_settings(model: OnnxFiles) -> Settings:
 
 
 def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
+    """Return the pooling methods in the settings of the module ``Pooling``."""
     modes = settings.get("pooling_mode")
     if modes is None:
         modes = [mode for switch, mode in SWITCHES.items() if settings.get(switch) is True]

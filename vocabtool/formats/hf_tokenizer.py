@@ -107,8 +107,9 @@ READER: Final = JsonReader(
 
 
 def _type(model: Json) -> str:
+    """Return the type of a model, one of :data:`KINDS`; old files do not state it."""
     model_type = model.get("type")
-    if model_type is None:  # guess as Hugging Face's library does
+    if model_type is None:  # guessed as Hugging Face's library does
         if isinstance(model["vocab"], list):
             return "Unigram"
         if "merges" in model:
@@ -121,6 +122,7 @@ def _type(model: Json) -> str:
 
 
 def _pieces(vocab: object) -> list[Any]:
+    """Return the pieces of a Unigram model, whose scores are checked; the pieces are not."""
     listed = json_file.expect(vocab, list, "model.vocab")
     for number, item in enumerate(listed):
         if not isinstance(item, list) or len(item) != 2:
@@ -134,8 +136,11 @@ def _pieces(vocab: object) -> list[Any]:
 def _find_added(
     tokens: object, id_of: Mapping[str, int], entries: int
 ) -> tuple[dict[str, int], list[str]]:
-    # As the tokenizers library numbers them: an entry of the model keeps its id, and the others
-    # follow the entries of the model in the order of the file, whatever id is stated.
+    """Return the ids of the added tokens that are not entries of the model, and notes.
+
+    As the tokenizers library numbers them: an entry of the model keeps its id, and the others
+    follow the entries of the model in the order of the file, whatever id is stated.
+    """
     new: dict[str, int] = {}
     special, misstated = [], []
     seen = {""}
@@ -180,6 +185,10 @@ def _find_added(
 def _unknown(
     model: Json, model_type: str, id_of: Mapping[str, int], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
+    """Return the id of unknown words, if the model states one, and notes on it.
+
+    ``entries``: how many entries the model has. ``id_of``: also has the added tokens.
+    """
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()

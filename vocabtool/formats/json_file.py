@@ -485,21 +485,8 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
     findings = Findings()
     topology = document.get("modelTopology")
     nodes = topology.get("node") if isinstance(topology, dict) else None
-    for node in nodes if isinstance(nodes, list) else ():
-        try:
-            name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
-            where = f"modelTopology node {show(name)}"
-        except (KeyError, TypeError):
-            continue
-        if not encoded:
-            continue  # a constant of numbers
-        try:
-            texts = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
-        except (TypeError, ValueError) as error:
-            findings.warnings.append(f"{where}: wanted a list of base64 strings: {error}")
-        else:
-            place = Place(source.name, where)
-            findings.lists.append(constant(show(name), ByteStrings.of(texts), place))
+    if isinstance(nodes, list):
+        _read_constants(nodes, source, findings)
     manifest = document.get(MANIFEST)
     listed = [] if manifest is None else expect(manifest, list, MANIFEST)
     groups = [expect(group, dict, f"{MANIFEST}: an item") for group in listed]
@@ -517,6 +504,25 @@ def _read_tfjs(document: Any, source: Source) -> Findings:
 
 
 TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _read_tfjs)
+
+
+def _read_constants(nodes: list[Any], source: Source, findings: Findings) -> None:
+    """Add the constants of a graph that are lists of strings to ``findings``."""
+    for node in nodes:
+        try:
+            name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]
+            where = f"modelTopology node {show(name)}"
+        except (KeyError, TypeError):
+            continue
+        if not encoded:
+            continue  # a constant of numbers
+        try:
+            texts = [binascii.a2b_base64(text, strict_mode=True) for text in encoded]
+        except (TypeError, ValueError) as error:
+            findings.warnings.append(f"{where}: wanted a list of base64 strings: {error}")
+        else:
+            place = Place(source.name, where)
+            findings.lists.append(constant(show(name), ByteStrings.of(texts), place))
 
 
 def _weight(value: object) -> tuple[str, str, int]:

@@ -556,9 +556,10 @@ def listed_pairs(lines: Iterable[bytes], ids: Mapping[str, int]) -> list[str]:
     merges: dict[str, None] = {}
     for line in lines:
         text = line.decode("utf-8", "replace")
-        left, right = text[:1] + text[1:].partition(" ")[0], text[1:].partition(" ")[2]
-        if left in ids and right in ids and left + right in ids and " " not in right:
-            merges[f"{left} {right}"] = None
+        at = text.find(" ", 1)  # the left piece may be a space
+        left, right = text[:at], text[at + 1 :]
+        if at > 0 and left in ids and right in ids and left + right in ids and " " not in right:
+            merges[text] = None
     return list(merges)
 
 

@@ -100,12 +100,13 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
         return vocabulary
 
 
-def _format_of(path: str | Path, given: FileFormat | None) -> FileFormat:
+def _format_of(path: str | Path, stated: FileFormat | None) -> FileFormat:
+    """Return the stated format of a file, or that of its ending if none is stated."""
     ending = Path(path).suffix
-    format_ = given or ENDINGS.get(ending.lower() or ".txt")
+    format_ = stated or ENDINGS.get(ending.lower() or ".txt")
     if format_ is not None and format_ in ENDINGS.values():
         return format_
-    raise UnknownFormat(f"{path}: wanted one of {', '.join(ENDINGS)}, got {given or ending!r}")
+    raise UnknownFormat(f"{path}: wanted one of {', '.join(ENDINGS)}, got {stated or ending!r}")
 
 
 def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  # noqa: A002 - the name of the option
@@ -187,6 +188,7 @@ def with_facts(vocabulary: Vocabulary, document: dict[str, Any]) -> Vocabulary:
 
 
 def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
+    """Write one entry per line; return the number of escaped entries."""
     escaped = 0
     for at, text in zip(range(0, len(stored), CHUNK), stored.pieces(), strict=True):
         rows = range(at, min(at + CHUNK, len(stored)))
@@ -207,6 +209,7 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
 
 
 def _format_in(source: Source) -> FileFormat | None:
+    """Return the format that a file has by its content; ``None`` if it is not one of these."""
     if source.head.startswith(CSV_HEAD):
         return "csv"
     if source.head.startswith(b"PAR1"):
