@@ -96,7 +96,6 @@ class LookupLayer:
     mask_token: Token
     oov_token: Token
     num_oov_indices: int
-    output_mode: str
     inverse: bool = False
     text_settings: dict[str, Any] = field(default_factory=dict)
 
@@ -159,7 +158,6 @@ def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
         mask_token=mask if mode == "int" else None,
         oov_token=setting("oov_token", config.get("oov_value", oov), *TOKEN),
         num_oov_indices=num_oov_indices,
-        output_mode=mode,
         inverse=setting("invert", False, bool),
         text_settings={key: config.get(key, usual) for key, usual in TEXT_SETTINGS.items()},
     )
