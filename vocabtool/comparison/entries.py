@@ -180,7 +180,7 @@ def kinds(tokens: pa.LargeBinaryArray, marker: Marker | None) -> NDArray[np.uint
     letters, numbers, signs = (
         matches(plain, pattern) & ~broken for pattern in (r"\pL", r"\pN", r"[\pP\pS]")
     )
-    # The entries with letters. Those with Latin and other letters are counted in Python.
+    # The entries with letters. If some are Latin and some are not, Python counts them.
     rows = np.flatnonzero(letters)
     lettered = take(plain, rows)
     foreign = np.flatnonzero(matches(lettered, FOREIGN))

@@ -467,7 +467,8 @@ class VectorFile:
         folder, self.notes = None, tuple[str, ...]()
         self.converted = vectors.matrix_file()
         if self.converted is not None and not self.converted.exists():
-            # Another file, or one that replaced this one, may have the same name, size and time.
+            # Convert the matrix into the cache, once. Another file, or one that replaced this one,
+            # may have the same name, size and time.
             key = f"{os.fspath(self.file.resolve())} {facts.st_ino} {facts.st_ctime_ns}"
             folder = cached_vectors() / hashlib.sha256(os.fsencode(key)).hexdigest()[:16]
             folder.mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ then the entries only in B.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -95,6 +95,7 @@ def diff_html(comparison: Diff) -> str:
 
 
 def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a complete list, for CSV and Parquet."""
     for part in parts:
         places = comparison.places(part, most)
         for start in range(0, len(places), CHUNK):
@@ -102,6 +103,7 @@ def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a part as JSON objects."""
     for token, _, _, *values in _rows(comparison, (part,), most):
         row = {"token": as_text(token)}
         for name, value in zip(("id_a", "id_b", "kind_a", "kind_b"), values, strict=True):
@@ -132,6 +134,7 @@ def _side_data(side: Side) -> dict[str, Any]:
 
 
 def _use_data(use: Use) -> dict[str, Any]:
+    """Return the JSON object of a corpus that one rule splits."""
     known = {
         **{"a": use.known_a, "b": use.known_b},
         **{name: getattr(use, name) for name in ("both", "only_a", "only_b", "neither")},
@@ -152,6 +155,7 @@ def _use_data(use: Use) -> dict[str, Any]:
 
 
 def _cuts_data(cuts: Cuts) -> dict[str, Any]:
+    """Return the JSON object of a corpus that each side splits by its own rule."""
     data: dict[str, Any] = {"sources": list(cuts.sources), "documents": cuts.documents}
     for side, cut in (("a", cuts.a), ("b", cuts.b)):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
@@ -190,9 +194,8 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
         lists = []  # a row for each kind, the largest first, with its first entries
         kinds = [kind for kind in comparison.kinds if getattr(kind, part)]
         for kind in sorted(kinds, key=lambda kind: -getattr(kind, part)):
-            entries = comparison.sample(part, most, kind=kind.kind)
-            spaced = [cell for entry in entries for cell in ("  ", encode(entry))][1:]
-            lists.append((kind.kind, getattr(kind, part), tuple(spaced)))
+            entries = map(encode, comparison.sample(part, most, kind=kind.kind))
+            lists.append((kind.kind, getattr(kind, part), _join_entries(entries, "  ")))
         columns = (Column(f"only in {letter}"), *counts("entries"), Column("lowest ids first"))
         yield Section(f"Only in {letter}: {label}", Table(columns, lists, "entries"))
     if comparison.use is not None:
@@ -200,6 +203,12 @@ def _sections(comparison: Diff, most: int) -> Iterator[Section]:
     if comparison.cuts is not None:
         yield from _cut_sections(comparison.cuts, most)
     yield Section("Notes", notes=_notes(comparison))
+
+
+def _join_entries(entries: Iterable[bytes], blanks: str) -> tuple[str | bytes, ...]:
+    """Return the content of a cell: entries with blanks between them."""
+    cells = [cell for entry in entries for cell in (blanks, entry)]
+    return tuple(cells[1:])
 
 
 def _facts(comparison: Diff) -> Iterator[tuple[str, str]]:
@@ -270,10 +279,8 @@ def _cut_sections(cuts: Cuts, most: int) -> Iterator[Section]:
             continue
         rows = []
         for row in cut.kept.slice(0, most).to_pylist():
-            spaced = (
-                tuple(cell for piece in row[name] for cell in (" ", piece))[1:] for name in PIECES
-            )
-            rows.append((row["word"], row["count"], *spaced))
+            pieces = [_join_entries(row[name], " ") for name in PIECES]
+            rows.append((row["word"], row["count"], *pieces))
         columns = (Column(f"only {keeps} keeps whole"), *counts("count"))
         columns += (Column("pieces of A"), Column("pieces of B"))
         text = (

@@ -110,7 +110,8 @@ def oov_html(report: OovReport) -> str:
 
 
 def _data(report: OovReport) -> dict[str, Any]:
-    header, split = report.header, report.split
+    """Return the figures of a report for JSON."""
+    header = report.header
     words = _word_data(report.commonest(JSON_WORDS), UNKNOWN_COLUMNS)
 
     def rate(count: int, unknown: int, share: float) -> dict[str, Any]:
@@ -145,44 +146,54 @@ def _data(report: OovReport) -> dict[str, Any]:
     if report.suggested is not None:
         data["suggested"] = asdict(report.suggested)
         del data["suggested"]["notes"]  # they are among the notes of the report
-    if split is not None:
-        random = split.words(split.listed, min(split.random, JSON_WORDS))
-        words = _word_data(split.words(0, min(split.listed, JSON_WORDS)), report.columns)
-        data |= {
-            "pieces": {"per_token": report.fertility, "histogram": list(split.histogram)},
-            "split_words": words,
-            "split_words_listed": len(words),
-            "split_words_in_all": split.listed + split.random,
-            "random_words": _word_data(random, report.columns),
-            "split": {
-                "rates": dict(_split_rates(report)),
-                "documents_split3": split.documents_split3,
-                "kinds": [kind._asdict() for kind in split.kinds],
-                "languages": [language._asdict() for language in split.languages],
-            },
-        }
-    cut = report.cut
-    if cut is not None:
-        cut_words = report.cut_words()
-        names = ["word", "count", "documents", "known", "kind", "example"]
-        data["cut"] = {
-            "limit": {
-                "tokens": cut.limit.places,
-                "special": cut.limit.special,
-                "cuts_start": cut.limit.cuts_start,
-                "source": cut.limit.source,
-            },
-            "documents": cut.documents,
-            "tokens": cut.tokens,
-            "all_tokens": cut.all_tokens,
-            "cut_rate": report.cut_rate,
-            "words": _word_data(cut_words[:JSON_WORDS], names),
-            "words_in_all": len(cut_words),
-        }
+    if report.split is not None:
+        data |= _split_data(report, report.split)
+    if report.cut is not None:
+        data["cut"] = _cut_data(report, report.cut)
     return data
 
 
+def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
+    """Return the members of the JSON object that only a report on a subword model has."""
+    words = split.words(0, min(split.listed, JSON_WORDS))
+    random = split.words(split.listed, min(split.random, JSON_WORDS))
+    return {
+        "pieces": {"per_token": report.fertility, "histogram": list(split.histogram)},
+        "split_words": _word_data(words, report.columns),
+        "split_words_listed": len(words),
+        "split_words_in_all": split.listed + split.random,
+        "random_words": _word_data(random, report.columns),
+        "split": {
+            "rates": dict(_split_rates(report)),
+            "documents_split3": split.documents_split3,
+            "kinds": [kind._asdict() for kind in split.kinds],
+            "languages": [language._asdict() for language in split.languages],
+        },
+    }
+
+
+def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
+    """Return the JSON object of what the model does not read."""
+    words, limit = report.cut_words(), cut.limit
+    names = ["word", "count", "documents", "known", "kind", "example"]
+    return {
+        "limit": {
+            "tokens": limit.places,
+            "special": limit.special,
+            "cuts_start": limit.cuts_start,
+            "source": limit.source,
+        },
+        "documents": cut.documents,
+        "tokens": cut.tokens,
+        "all_tokens": cut.all_tokens,
+        "cut_rate": report.cut_rate,
+        "words": _word_data(words[:JSON_WORDS], names),
+        "words_in_all": len(words),
+    }
+
+
 def _word_data(words: Iterable[CountedWord], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return words as JSON objects with the keys ``names``."""
     rows = []
     for word in words:
         row = {name: getattr(word, name) for name in names}
