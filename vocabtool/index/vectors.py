@@ -361,13 +361,16 @@ class VectorLeg:
             among = np.concatenate([among, np.zeros(raw.count - len(among), np.bool_)])
         allowed = None if among is None or among[: raw.count].all() else among[: raw.count]
         if self.codes is None or self._facts is None:
+            scores_of_all = np.empty(raw.count, np.float32)
+            scores_of_all.fill(np.nan)
+            block = self._rest_in_memory() if metric == "cosine" and allowed is None else None
+            if block is not None:  # all vectors are compared: no row needs to be read again
+                scores = similarities(query, block.vectors, metric)
+                scores_of_all[block.rows] = scores
+                return Near(best_of_scores(block.rows, scores, limit), scores_of_all[rows])
             nearest = self._search_rest(query, limit, allowed)
-            if not len(rows):
-                return Near(nearest, np.empty(0, np.float32))
-            known = np.empty(raw.count, np.float32)  # found rows are not read again
-            known.fill(np.nan)
-            known[nearest.rows] = nearest.scores
-            scores: Scores = known[rows]
+            scores_of_all[nearest.rows] = nearest.scores
+            scores = scores_of_all[rows]
             others = np.isnan(scores).nonzero()[0]
             if len(others):
                 scores[others] = self._scores(query, rows[others])
@@ -400,20 +403,27 @@ class VectorLeg:
         return Near(nearest, scores[len(candidates) :])
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
-        raw, start, stop, metric = self.raw, self._coded, self.raw.count, self._metric
-        if (stop - start) * raw.dim * 4 > self._kept_bytes:
-            blocks = (
-                Block.of(np.arange(first, first + len(vectors)), vectors, metric)
-                for first, vectors in raw.blocks(start, stop)
-            )
-            if allowed is not None:
-                blocks = (block.among(allowed) for block in blocks)
-            return merge_best((block.best(query, limit, metric) for block in blocks), limit)
+        """Return the best of the rows without codes."""
+        block, metric = self._rest_in_memory(), self._metric
+        blocks = [block] if block is not None else self._rest_in_blocks()
+        if allowed is not None:
+            blocks = (block.among(allowed) for block in blocks)
+        return merge_best((block.best(query, limit, metric) for block in blocks), limit)
+
+    def _rest_in_memory(self) -> Block | None:
+        """Return the rows without codes, read once; ``None`` if they are too large to be kept."""
+        raw, start = self.raw, self._coded
+        if (raw.count - start) * raw.dim * 4 > self._kept_bytes:
+            return None
         with self._lock:
             if self._kept is None:
-                self._kept = Block.of(np.arange(start, stop), raw.slice(start, stop), metric)
-        block = self._kept if allowed is None else self._kept.among(allowed)
-        return block.best(query, limit, metric)
+                rows, vectors = np.arange(start, raw.count), raw.slice(start, raw.count)
+                self._kept = Block.of(rows, vectors, self._metric)
+            return self._kept
+
+    def _rest_in_blocks(self) -> Iterator[Block]:
+        for first, vectors in self.raw.blocks(self._coded, self.raw.count):
+            yield Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
 
     def _parts(self, rows: Rows) -> list[Rows]:
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
