@@ -458,7 +458,7 @@ def several_fields(work: Path) -> Iterator[Table]:
         vectors, a = searched.vectors[encoder][0], None
         model = {"dim": vectors.shape[1]}
         if encoder == "minilm":  # its ready vectors are of texts that are joined otherwise
-            a = Settings().weight(True)
+            a = Settings().base_weight(True)
         else:
             model = model_of(encoder, searched, work)
         file = SHARED / "ir" / "scifact" / "corpus.jsonl"

@@ -71,7 +71,7 @@ def surface(text: str) -> Term:
 )
 def test_how_often_terms_count(text: str, known: Any, weights: dict[Term, float]) -> None:
     """Of other joined words the whole counts instead of parts that no other word asks for."""
-    counted = parsed(text, known).counted
+    counted = parsed(text, known).clauses
     assert {term: round(clause.boost, 9) for term, clause in counted.items()} == weights
     parts = {term: clause.parts for term, clause in counted.items() if clause.parts}
     assert parts == ({surface("quick-brown"): (word("quick"),)} if "brown" in text else {})

@@ -342,14 +342,14 @@ class LegScores:
         ``k``: number of rows; ``None`` for all.
         """
         rows = self.candidates.rows
-        by_vector, by_words, weight = fuse(self.candidates, "coverage", a, self.m)
+        fused = fuse(self.candidates, "coverage", a, self.m)
         places, _ = best_places(
             rows,
-            by_vector + by_words,
+            fused.dense + fused.keyword,
             self.tiers,
             len(rows) if k is None else k,
             self.snapshot.ids,
-            keywords_alone=weight == 1,
+            keywords_alone=fused.weight == 1,
         )
         return rows[places]
 
@@ -595,7 +595,7 @@ def tune(
     held_out = [gains[fold == at][:, _best(gains[fold != at])] for at in range(FOLDS)]
     means = gains.mean(axis=0)
     known_words = snapshot.known_words
-    fixed = DEFAULTS.weight(known_words is not None and known_words.subword)
+    fixed = DEFAULTS.base_weight(known_words is not None and known_words.subword)
     return TunedWeight(
         a=WEIGHTS[_best(gains)],
         curve=dict(zip(WEIGHTS, means.tolist(), strict=True)),

@@ -696,7 +696,7 @@ class Index:
                 text,
                 vector,
                 settings=settings,
-                a=None if calibration is None else calibration.a,
+                calibrated=None if calibration is None else calibration.a,
                 chance=chance,
                 is_own=given is not None,
                 encoding=encoding,
@@ -728,7 +728,7 @@ class Index:
                 rows[0],
                 snapshot.mean_length,
                 k=k,
-                a=None if calibration is None else calibration.a,
+                calibrated=None if calibration is None else calibration.a,
                 where=where,
                 explain=explain,
             )

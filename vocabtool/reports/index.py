@@ -184,7 +184,7 @@ def _weight_of(index: Index) -> str:
         knowledge = index.snapshot().known_words
     except (NotFound, OtherModel):  # the model is not here
         return f"{A_OF_WORDS}, or {A_OF_PIECES} for models of pieces, not calibrated"
-    weight = Settings().weight(knowledge is not None and knowledge.subword)
+    weight = Settings().base_weight(knowledge is not None and knowledge.subword)
     return f"{weight}, not calibrated"
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,18 +65,19 @@ class Candidates:
 
         ``near.similarities[i]``: the similarity of ``keyword.rows[i]`` to the query's vector.
         """
-        dense, others = near
+        dense, similarities_of_keyword = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
         at = ascending.searchsorted(keyword.rows)
         at[at == len(ascending)] = 0
         new = ascending[at] != keyword.rows if len(ascending) else np.ones(len(at), np.bool_)
         rows = np.concatenate((dense.rows, keyword.rows[new]))
+        # New rows follow the rows of vector search; each other one is at its place among those.
         places = len(ascending) - 1 + new.cumsum()
         places[~new] = order[at[~new]]
         bm25 = np.zeros(len(rows), np.float32)
         bm25[places] = keyword.scores
-        similarities = np.concatenate((dense.scores, others[new]))
+        similarities = np.concatenate((dense.scores, similarities_of_keyword[new]))
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
@@ -91,12 +92,20 @@ class Candidates:
         return dense, keyword
 
 
-def fuse(
-    candidates: Candidates, fusion: Fusion, a: float, m: float
-) -> tuple[Fused, Fused, float | None]:
-    """Return what vector search adds to the score of each candidate, and what keyword search adds.
+class FusedScores(NamedTuple):
+    """What each leg adds to the score of each candidate.
 
-    The third value is the final weight of keyword search, or ``None`` for fusions without weights.
+    ``weight``: the final weight of keyword search; ``None`` for fusions without weights.
+    """
+
+    dense: Fused
+    keyword: Fused
+    weight: float | None
+
+
+def fuse(candidates: Candidates, fusion: Fusion, a: float, m: float) -> FusedScores:
+    """Compute the scores of candidates.
+
     The fusion ``coverage`` has the final weight a + (1 - a) m. With weights, similarities and BM25
     scores are scaled to 0..1.
 
@@ -107,15 +116,15 @@ def fuse(
     lexical = candidates.bm25.astype(np.float64)
     match fusion:
         case "dense":
-            return near, np.zeros(len(near)), None
+            return FusedScores(near, np.zeros(len(near)), None)
         case "keyword":
-            return np.zeros(len(near)), lexical, None
+            return FusedScores(np.zeros(len(near)), lexical, None)
         case "rrf":  # 1 / (k + rank); a candidate without a rank gets nothing
             dense, keyword = (
                 np.divide(1.0, K_RRF + ranks, out=np.zeros(len(ranks)), where=ranks > 0)
                 for ranks in candidates.ranks()
             )
-            return dense, keyword, None
+            return FusedScores(dense, keyword, None)
     weight = a + (1 - a) * m if fusion == "coverage" else a
     if not candidates.dense:
         weight = 1.0
@@ -132,7 +141,7 @@ def fuse(
     best = float(lexical.max(initial=0))
     if best > 0:
         lexical /= best
-    return (1 - weight) * near, weight * lexical, weight
+    return FusedScores((1 - weight) * near, weight * lexical, weight)
 
 
 def shared_ranks(scores: Scores) -> Places:

@@ -267,22 +267,22 @@ class WeighedWord(NamedTuple):
 class Query:
     """A parsed query.
 
-    - ``searched``: the text without operators.
+    - ``for_vector``: the text without operators; empty if it has no other words.
     - ``keywords``: what the keyword leg searches for: the clauses of all terms, with their weights,
       and clauses for phrases that are not required.
     - ``m``: the result of :func:`unknown_share`.
-    - ``counted``: the clause of each term, with its weight.
+    - ``clauses``: the clause of each term, with its weight.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.
     """
 
     text: str
-    searched: str
+    for_vector: str
     keywords: KeywordQuery
     words: list[WeighedWord]
     frequencies: Mapping[Term, int]
     m: float
-    counted: dict[Term, Clause]
+    clauses: dict[Term, Clause]
     required: tuple[Clause, ...]
     operators: tuple[Part, ...]
     is_cut: bool
@@ -290,80 +290,101 @@ class Query:
 
 
 def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
-    searched, operators, for_vector = understand(snapshot, text, settings.literal)
-    every_word = snapshot.cutter.query(searched)
-    cut = every_word[:MAX_WORDS]
+    """Find the operators, words and phrases of a query, and choose what keyword search asks."""
+    without_operators, operators, for_vector = understand(snapshot, text, settings.literal)
+    all_words = snapshot.cutter.query(without_operators)
+    cut = all_words[:MAX_WORDS]
     words = weigh_words(cut, snapshot.known_words, settings.identifier)
     counting = [word for word in words if word.counts]
-    terms = set[Term]()
-    for word in counting:
-        terms.update(word.terms, word.telling)
-    quoted: dict[int, tuple[Term, ...]] = {}
-    either = set[int]()  # a document needs only one of these phrases
+    searched = counting
+    match settings.fusion:
+        case "unknown-only":
+            searched = [word for word in counting if word.unknown]
+        case "dense":
+            searched = []
+    phrases: dict[int, tuple[Term, ...]] = {}
+    optional = set[int]()  # phrases in an OR: a document may have another part of it instead
     alternatives = [part for part in operators if part.kind == "one of"]
     for span in cut:
         if span.phrase is not None:
-            in_phrase = tuple(Term("words", stem) for stem in span.in_a_row)
-            quoted[span.phrase] = quoted.get(span.phrase, ()) + in_phrase
-            terms.update(in_phrase)
+            stems = tuple(Term("words", stem) for stem in span.in_a_row)
+            phrases[span.phrase] = phrases.get(span.phrase, ()) + stems
             if any(one_of.start <= span.start < one_of.end for one_of in alternatives):
-                either.add(span.phrase)
-    asking = counting
-    match settings.fusion:
-        case "unknown-only":
-            asking = [word for word in counting if word.unknown]
-        case "dense":
-            asking = []
-    for word in asking:
+                optional.add(span.phrase)
+    terms = set(chain.from_iterable(phrases.values()))  # whose frequencies are needed
+    for word in counting:
+        terms.update(word.terms, word.telling)
+    for word in searched:
         terms.update(*word.word.spellings)
     is_weighted = settings.fusion == "coverage"
-    counted, frequencies = term_clauses(asking, snapshot, terms, is_weighted=is_weighted)
-    # Another spelling in the corpus counts OTHER_SPELLING times as much as the word, at most.
-    spelled: dict[tuple[Term, ...], Clause] = {}
-    for word in asking:
-        for spelling in word.word.spellings:
-            is_counted = len(spelling) == 1 and spelling[0] in counted
-            if not is_counted and all(map(frequencies.__getitem__, spelling)):
-                own, other = (
-                    sum(idf(snapshot.rows, frequencies[term]) for term in some)
-                    for some in (word.telling, spelling)
-                )
-                spelled[spelling] = Clause(spelling, OTHER_SPELLING * min(1.0, own / other))
-    should = (*counted.values(), *spelled.values())
+    clauses, frequencies = term_clauses(searched, snapshot, terms, is_weighted=is_weighted)
+    should = (*clauses.values(), *_spelling_clauses(searched, snapshot, clauses, frequencies))
     required: tuple[Clause, ...] = ()
     if settings.phrases == "required":
-        required = tuple(Clause(quoted[phrase]) for phrase in quoted if phrase not in either)
-    if should and quoted:
-        should += tuple(phrase for phrase in map(Clause, quoted.values()) if phrase not in required)
-    codes: dict[tuple[Term, ...], None] = {}
-    unstemmed: dict[tuple[Term, ...], None] = {}
+        required = tuple(Clause(phrases[number]) for number in phrases if number not in optional)
+    if should and phrases:
+        should += tuple(
+            phrase for phrase in map(Clause, phrases.values()) if phrase not in required
+        )
+    codes = unstemmed = tuple[Clause, ...]()
     if settings.guarantee and settings.fusion not in ONE_LEG:
-        named = [word for word in words if word.identifier]
-        codes = dict.fromkeys(word.in_a_row for word in named)
-        if any(word.word.unstemmed for word in named):
-            unstemmed = dict.fromkeys(
-                tuple(Term("words", whole) for whole in word.word.unstemmed) or word.in_a_row
-                for word in named
-            )
+        codes, unstemmed = _identifier_clauses(words)
         is_alone = len(counting) == 1 and counting[0].word.surfaces
         if not codes and settings.identifier is None and is_alone:  # search for the joined word
-            codes = {(counting[0].exact,): None}
+            codes = (Clause((counting[0].exact,)),)
+    is_known = [w for w in counting if not w.unknown and (w.status is None or w.status.known)]
     return Query(
         text=text,
-        searched=for_vector,
+        for_vector=for_vector,
         words=words,
         frequencies=frequencies,
         m=unknown_share(counting, snapshot, frequencies),
-        counted=counted,
-        keywords=KeywordQuery(
-            should, codes=tuple(map(Clause, codes)), unstemmed=tuple(map(Clause, unstemmed))
-        ),
+        clauses=clauses,
+        keywords=KeywordQuery(should, codes=codes, unstemmed=unstemmed),
         required=required,
         operators=operators,
-        is_cut=len(cut) < len(every_word),
-        is_unknown=bool(counting)
-        and not [w for w in counting if not w.unknown and (w.status is None or w.status.known)],
+        is_cut=len(cut) < len(all_words),
+        is_unknown=bool(counting) and not is_known,
     )
+
+
+def _spelling_clauses(
+    words: Sequence[WeighedWord],
+    snapshot: Snapshot,
+    clauses: Mapping[Term, Clause],
+    frequencies: Mapping[Term, int],
+) -> Iterable[Clause]:
+    """Return clauses for other spellings of ``words`` that the corpus has, without duplicates.
+
+    The weight of a spelling is at most ``OTHER_SPELLING``. It is less if the spelling is rarer than
+    the word, so that it does not score more than this share of the word. ``clauses``: of all terms
+    of the words; spellings among them are left out.
+    """
+    of_spellings: dict[tuple[Term, ...], Clause] = {}
+    for word in words:
+        for spelling in word.word.spellings:
+            is_term = len(spelling) == 1 and spelling[0] in clauses
+            if not is_term and all(map(frequencies.__getitem__, spelling)):
+                own = sum(idf(snapshot.rows, frequencies[term]) for term in word.telling)
+                other = sum(idf(snapshot.rows, frequencies[term]) for term in spelling)
+                boost = OTHER_SPELLING * min(1.0, own / other)
+                of_spellings[spelling] = Clause(spelling, boost)
+    return of_spellings.values()
+
+
+def _identifier_clauses(
+    words: Sequence[WeighedWord],
+) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
+    """Return ``codes`` and ``unstemmed`` of a :class:`KeywordQuery` for the identifiers."""
+    identifiers = [word for word in words if word.identifier]
+    codes = tuple(Clause(terms) for terms in dict.fromkeys(word.in_a_row for word in identifiers))
+    if not any(word.word.unstemmed for word in identifiers):
+        return codes, ()
+    unstemmed = dict.fromkeys(
+        tuple(Term("words", whole) for whole in word.word.unstemmed) or word.in_a_row
+        for word in identifiers
+    )
+    return codes, tuple(map(Clause, unstemmed))
 
 
 def weigh_words(
@@ -445,9 +466,9 @@ def term_clauses(
     (``foo_bar``) is added to the scores of its parts. The score of any other joined word
     (``input/output``) replaces the scores of its parts.
     """
-    asking = list({word.word.surface: word for word in words}.values())
+    distinct = list({word.word.surface: word for word in words}.values())
     clauses: dict[Term, Clause] = {}
-    for word in asking:
+    for word in distinct:
         weight = UNKNOWN_WEIGHT if is_weighted and word.unknown else 1.0
         shares = dict(word.word.shares)
         for term in word.terms:
@@ -455,7 +476,7 @@ def term_clauses(
             if term not in clauses or clauses[term].boost < share:
                 clauses[term] = Clause((term,), share)
     wholes = list[tuple[WeighedWord, JoinedWord, bool]]()
-    for word in asking:
+    for word in distinct:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
         others = [term for term in word.terms if term != word.exact]
@@ -463,8 +484,9 @@ def term_clauses(
         parts = [clauses[term] for term in others if term.text not in more]
         replaces = not word.identifier and len(word.word.words) > 1
         if replaces:
-            askers = Counter(chain.from_iterable(other.terms for other in asking))
-            parts = [part for part in parts if askers[part.terms[0]] == 1]
+            # A part that another word of the query has, too, keeps its own score.
+            uses = Counter(chain.from_iterable(other.terms for other in distinct))
+            parts = [part for part in parts if uses[part.terms[0]] == 1]
         wholes.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
     compared = [joined for _, joined, replaces in wholes if replaces and joined.parts]
     frequencies, bests = snapshot.statistics(terms, compared[:MAX_JOINED_WORDS])

@@ -35,6 +35,7 @@ from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import (
     Candidates,
     Fused,
+    FusedScores,
     Places,
     best_places,
     fuse,
@@ -148,7 +149,7 @@ def search(
     vector: Vectors | None,
     *,
     settings: Settings = DEFAULTS,
-    a: float | None = None,
+    calibrated: float | None = None,
     chance: float | None = None,
     without: int | None = None,
     is_own: bool = False,
@@ -159,7 +160,8 @@ def search(
     - ``text``: ``None`` to search by vector only.
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
       If there is neither a vector nor a text, all documents that satisfy the condition are listed.
-    - ``a``: the weight of keyword search if ``settings`` have none, as the index was calibrated.
+    - ``calibrated``: the weight of keyword search with which the index was calibrated. It is used
+      if ``settings`` have none.
     - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
       document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
@@ -173,7 +175,7 @@ def search(
     began = perf_counter()
     query = parse_query(snapshot, text or "", settings)
     has_vector = vector is not None and np.count_nonzero(vector) > 0
-    only_operators = bool(query.operators) and not query.searched
+    only_operators = bool(query.operators) and not query.for_vector
     is_list = not has_vector if only_operators else text is None and vector is None
     if settings.rerank is not None and (text is None or only_operators):
         raise ValueError("rerank needs the text of the query")
@@ -211,7 +213,9 @@ def search(
         began=began,
         encoding=encoding,
     )
-    return retrieval.list_documents() if is_list else retrieval.rank(a, chance, is_own=is_own)
+    return (
+        retrieval.list_documents() if is_list else retrieval.rank(calibrated, chance, is_own=is_own)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,7 +278,7 @@ class Retrieval:
             kinds=self.snapshot.fields,
         )
 
-    def rank(self, a: float | None, chance: float | None, *, is_own: bool) -> Hits:
+    def rank(self, calibrated: float | None, chance: float | None, *, is_own: bool) -> Hits:
         """Search both legs and fuse their scores. For the arguments see :func:`search`."""
         snapshot, settings, query = self.snapshot, self.settings, self.query
         vector = None if settings.fusion == "keyword" else self.vector
@@ -291,17 +295,17 @@ class Retrieval:
                 notes.append(NOTHING)
             summary, hits, total = self._summary(), list[Hit](), 0
         else:
-            a = settings.weight(subword, a)
-            near, by_words, weight = fuse(candidates, settings.fusion, a, query.m)
+            a = settings.base_weight(subword, calibrated)
+            fused = fuse(candidates, settings.fusion, a, query.m)
             is_mixed = query.words and settings.fusion not in (*ONE_LEG, "unknown-only")
             if chance is not None and is_mixed and not has_keywords:
                 nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
                 if nearest <= chance:
                     reached = f"a nonsense query reaches {chance:.3f}"
                     notes.append(f"{BY_CHANCE}: similarity {nearest:.3f}; {reached}")
-            hits, total = self._page(candidates, tiers, (near, by_words), vector, weight)
+            hits, total = self._page(candidates, tiers, fused, vector)
             m = query.m if settings.fusion == "coverage" else None
-            summary = self._summary(None if weight is None else a, m, weight)
+            summary = self._summary(None if fused.weight is None else a, m, fused.weight)
         return self._result(summary, hits, notes, total)
 
     def _notes(self, candidates: Candidates, tiers: NDArray[np.int8]) -> list[str]:
@@ -348,24 +352,22 @@ class Retrieval:
         self,
         candidates: Candidates,
         tiers: NDArray[np.int8],
-        parts: tuple[Fused, Fused],
+        fused: FusedScores,
         vector: Vectors | None,
-        weight: float | None,
     ) -> tuple[list[Hit], int]:
         """Return a page of the best candidates, and the number of hits on all pages.
 
-        ``parts``: what each leg adds to the scores. ``weight``: that of keyword search. If it is 1,
-        a document without a word of the query is no hit.
+        If only keywords count, a document without a word of the query is no hit.
         """
         snapshot, settings = self.snapshot, self.settings
-        rows, scores = candidates.rows, parts[0] + parts[1]
+        rows, scores = candidates.rows, fused.dense + fused.keyword
         # All are needed to sort and to group them.
         is_whole = settings.sort or settings.group_by is not None
         count = len(rows) if is_whole else settings.offset + settings.k
         depth = count if settings.rerank is None else max(count, settings.rerank_depth)
-        by_words = weight == 1
+        only_keywords = fused.weight == 1
         places, best = best_places(
-            rows, scores, tiers, depth, snapshot.ids, keywords_alone=by_words
+            rows, scores, tiers, depth, snapshot.ids, keywords_alone=only_keywords
         )
         relevance: list[float | None] = [None] * len(places)
         fused_ranks: list[int | None] = [None] * len(places)
@@ -374,7 +376,7 @@ class Retrieval:
             first = snapshot.fetch_documents(best_rows[: settings.rerank_depth])
             order, relevance = rerank(
                 reranker,
-                self.query.searched,
+                self.query.for_vector,
                 [document.text for document in first],
                 best_rows,
                 tiers[places],
@@ -382,7 +384,7 @@ class Retrieval:
             )
             fused_ranks = (order + 1).tolist()
             places, best = places[order][:count], best[order][:count]
-        total = int(np.count_nonzero(scores > 0)) if by_words else len(rows)
+        total = int(np.count_nonzero(scores > 0)) if only_keywords else len(rows)
         shown, further, total = self._arrange(rows[places], total)
         places = places[shown]
         columns = (
@@ -410,7 +412,7 @@ class Retrieval:
         ]
         if settings.explain:
             ranks = [fused_ranks[at] for at in shown.tolist()]
-            hits = self._explain(hits, candidates, parts, places, ranks, vector)
+            hits = self._explain(hits, candidates, fused, places, ranks, vector)
         return hits, total
 
     def _arrange(self, rows: Rows, total: int) -> tuple[Places, Sequence[int | None], int]:
@@ -443,33 +445,23 @@ class Retrieval:
         self,
         hits: Sequence[Hit],
         candidates: Candidates,
-        parts: tuple[Fused, Fused],
+        fused: FusedScores,
         places: Places,
         fused_ranks: Sequence[int | None],
         vector: Vectors | None,
     ) -> list[Hit]:
         """Return the hits with explanations. ``places``: theirs among the candidates."""
         snapshot, query = self.snapshot, self.query
-        if not query.counted:  # keywords were not searched: explain with plain BM25
+        if not query.clauses:  # keywords were not searched: explain with plain BM25
             words = [word for word in query.words if word.counts]
-            counted, _ = term_clauses(words, snapshot, query.frequencies)
-            query = replace(query, counted=counted)
+            clauses, _ = term_clauses(words, snapshot, query.frequencies)
+            query = replace(query, clauses=clauses)
         rows = candidates.rows[places]
-        legs = []
-        scores = candidates.similarities, np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
-        for arrays in zip(candidates.ranks(), scores, parts, strict=True):
-            columns = [array[places].tolist() for array in arrays]
-            legs.append(
-                [
-                    LegPlace(
-                        rank or None,
-                        None if isnan(score) else score,
-                        None if isnan(part) else part,
-                    )
-                    for rank, score, part in zip(*columns, strict=True)
-                ]
-            )
-        alone = [place.rank for place in legs[0]]
+        dense_ranks, keyword_ranks = candidates.ranks()
+        bm25 = np.where(candidates.bm25 > 0, candidates.bm25, np.nan)
+        dense = _leg_places(places, dense_ranks, candidates.similarities, fused.dense)
+        keyword = _leg_places(places, keyword_ranks, bm25, fused.keyword)
+        alone = [place.rank for place in dense]
         if vector is not None and None in alone:  # not among the candidates: search deeper
             deep, _ = snapshot.legs(KeywordQuery(()), vector, DEEP, self.allowed)
             ranks = dict(zip(deep.rows.tolist(), deep.ranks()[0].tolist(), strict=True))
@@ -482,7 +474,7 @@ class Retrieval:
                 marked_words.append(word.word._replace(words=word.parts))
         marked = [tuple(highlights(hit.text, marked_words, snapshot.cutter)) for hit in hits]
         matched = matched_words(snapshot, query, rows)
-        whys = map(Explanation, *legs, matched, alone, marked, fused_ranks)
+        whys = map(Explanation, dense, keyword, matched, alone, marked, fused_ranks)
         return [replace(hit, explanation=why) for hit, why in zip(hits, whys, strict=True)]
 
     def _summary(
@@ -520,9 +512,9 @@ class Retrieval:
                 shares = dict(word.word.shares)
                 main = [term for term in word.terms if shares.get(term.text, 1.0) > 1 / 2]
                 weights = [
-                    query.counted[term].boost / shares.get(term.text, 1.0)
+                    query.clauses[term].boost / shares.get(term.text, 1.0)
                     for term in main
-                    if word.counts and term in query.counted
+                    if word.counts and term in query.clauses
                 ]
                 summary = replace(
                     summary,
@@ -548,6 +540,20 @@ class Retrieval:
         )
 
 
+def _leg_places(
+    places: Places, ranks: Places, scores: NDArray[np.floating], parts: Fused
+) -> list[LegPlace]:
+    """Return the place of some candidates in one leg. ``places``: their indices in the arrays.
+
+    ``ranks``: 0 for no rank. ``scores``, ``parts``: NaN for none.
+    """
+    columns = [array[places].tolist() for array in (ranks, scores, parts)]
+    return [
+        LegPlace(rank or None, None if isnan(score) else score, None if isnan(part) else part)
+        for rank, score, part in zip(*columns, strict=True)
+    ]
+
+
 def _operators_note(query: Query) -> str:
     return OPERATORS.format(", ".join(operator.text for operator in query.operators))
 
@@ -557,7 +563,7 @@ def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[Ma
     matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
     queries: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
     for word in {word.word.surface: word for word in query.words if word.counts}.values():
-        clauses = tuple(query.counted[term] for term in word.terms if term in query.counted)
+        clauses = tuple(query.clauses[term] for term in word.terms if term in query.clauses)
         has_parts = word.word.surfaces or word.word.words[1:] or word.word.humps
         whole = KeywordQuery((Clause(word.in_a_row),)) if has_parts else None
         if clauses:
@@ -678,14 +684,13 @@ def find_similar(
     mean_length: float,
     *,
     k: int,
-    a: float | None,
+    calibrated: float | None,
     where: str | None,
     explain: bool,
 ) -> Hits:
     """Search by the vector of the document in ``row``, and by its words of highest BM25 weight.
 
-    ``mean_length``: mean number of terms per document. ``a``: weight of keyword search, or ``None``
-    for its default.
+    ``mean_length``: mean number of terms per document. ``calibrated``: as in :func:`search`.
     """
     rows = np.array([row])
     text = snapshot.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
@@ -695,7 +700,7 @@ def find_similar(
         " ".join(words) or None,
         snapshot.take(rows)[0],
         settings=Settings(k=k, where=where, explain=explain, guarantee=False, literal=True),
-        a=a,
+        calibrated=calibrated,
         without=row,
         is_own=True,
     )

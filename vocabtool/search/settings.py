@@ -126,10 +126,11 @@ class Settings:
                 what = f"identifier: {self.identifier!r} is not a valid regular expression: {error}"
                 raise ValueError(what) from error
 
-    def weight(self, subword: bool, calibrated: float | None = None) -> float:
-        """Return the setting ``a``; if it is ``None``, the calibrated weight, or else the default.
+    def base_weight(self, subword: bool, calibrated: float | None = None) -> float:
+        """Return the weight of keyword search before unknown words of a query raise it.
 
-        ``subword``: whether the model uses subword pieces.
+        It is ``a``; if that is ``None``, the calibrated weight, or else the default. ``subword``:
+        whether the model uses subword pieces.
         """
         if self.a is not None:
             return self.a

@@ -362,7 +362,7 @@ async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
         **facts,
         **{name: getattr(stats, name) for name in OF_STATS},
         "model": model_of(index) or None,
-        "weight": settings.weight(known is not None and known.subword),
+        "weight": settings.base_weight(known is not None and known.subword),
         "can_encode": index.can_encode,
         "has_vocabulary": known is not None,
     }
