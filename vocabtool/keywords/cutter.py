@@ -655,21 +655,21 @@ def weighted_terms(
 
     Each repetition is a separate string, so that no phrase matches across two repetitions.
     """
-    gaps, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
-    left = [text[:first] + text[last:] for text, (first, last) in zip(texts, gaps, strict=True)]
-    terms = cutter.terms(left)
+    spans, weights = removed or [(0, 0)] * len(texts), weights_of(searched)
+    shortened = [text[:start] + text[end:] for text, (start, end) in zip(texts, spans, strict=True)]
+    terms = cutter.terms(shortened)
     if max(weights.values(), default=1) == 1:
         return terms
-    heavy = [
-        (at, weights[name], text[start : min(first, end)] + text[max(start, last) : end])
-        for at, (text, fields, (first, last)) in enumerate(zip(texts, values, gaps, strict=True))
-        for name, start, end in places_of(text, fields, searched)
-        if weights[name] > 1
-    ]
-    cut = cutter.terms([text for _, _, text in heavy])
-    for (at, weight, _), more in zip(heavy, cut, strict=True):
-        if more.words:
-            repeated = terms[at].repeated + (more.words,) * (weight - 1)
-            count = terms[at].count + more.count * (weight - 1)
-            terms[at] = replace(terms[at], repeated=repeated, count=count)
+    values_to_repeat: list[tuple[int, int, str]] = []  # index of the text, weight, value
+    for number, (text, fields, span) in enumerate(zip(texts, values, spans, strict=True)):
+        for name, start, end in places_of(text, fields, searched):
+            if weights[name] > 1:
+                value = text[start : min(span[0], end)] + text[max(start, span[1]) : end]
+                values_to_repeat.append((number, weights[name], value))
+    cuts = cutter.terms([value for _, _, value in values_to_repeat])
+    for (number, weight, _), cut in zip(values_to_repeat, cuts, strict=True):
+        if cut.words:
+            repeated = terms[number].repeated + (cut.words,) * (weight - 1)
+            count = terms[number].count + cut.count * (weight - 1)
+            terms[number] = replace(terms[number], repeated=repeated, count=count)
     return terms

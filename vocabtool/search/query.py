@@ -328,9 +328,11 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         )
     codes = unstemmed = tuple[Clause, ...]()
     if settings.guarantee and settings.fusion not in ONE_LEG:
-        codes, unstemmed = _identifier_clauses(words)
+        identifiers = [word for word in words if word.identifier]
         is_alone = len(counting) == 1 and counting[0].word.surfaces
-        if not codes and settings.identifier is None and is_alone:  # search for the joined word
+        if identifiers:
+            codes, unstemmed = _identifier_clauses(identifiers)
+        elif settings.identifier is None and is_alone:  # search for the joined word
             codes = (Clause((counting[0].exact,)),)
     is_known = [w for w in counting if not w.unknown and (w.status is None or w.status.known)]
     return Query(
@@ -373,10 +375,9 @@ def _spelling_clauses(
 
 
 def _identifier_clauses(
-    words: Sequence[WeighedWord],
+    identifiers: Sequence[WeighedWord],
 ) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
-    """Return ``codes`` and ``unstemmed`` of a :class:`KeywordQuery` for the identifiers."""
-    identifiers = [word for word in words if word.identifier]
+    """Return ``codes`` and ``unstemmed`` of a :class:`KeywordQuery`."""
     codes = tuple(Clause(terms) for terms in dict.fromkeys(word.in_a_row for word in identifiers))
     if not any(word.word.unstemmed for word in identifiers):
         return codes, ()

@@ -501,28 +501,7 @@ class Retrieval:
                 pieces=word.status.pieces if word.status else None,
             )
             if is_explained:
-                whole = frequencies[word.exact]
-                of_parts = [frequencies[Term("words", stem)] for stem in word.parts]
-                rarest = min(of_parts, default=None)
-                if not word.word.surfaces and word.word.humps:
-                    rarest = min(frequencies[Term("words", hump)] for hump in word.word.humps)
-                elif not word.word.surfaces and rarest is not None:
-                    whole, rarest = rarest, None  # of a run without spaces: the rarest pair
-                # The two terms of a word with accents share its weight; the rarer one has less.
-                shares = dict(word.word.shares)
-                main = [term for term in word.terms if shares.get(term.text, 1.0) > 1 / 2]
-                weights = [
-                    query.clauses[term].boost / shares.get(term.text, 1.0)
-                    for term in main
-                    if word.counts and term in query.clauses
-                ]
-                summary = replace(
-                    summary,
-                    document_frequency=whole,
-                    part_frequency=rarest,
-                    idf=idf(snapshot.rows, min(frequencies[term] for term in main)),
-                    weight=max(weights, default=0.0),
-                )
+                summary = _explain_word(summary, word, snapshot, query, frequencies)
             summaries.append(summary)
         texts: dict[str, list[str]] = {"without": [], "with": [], "one of": []}
         for operator in query.operators:
@@ -538,6 +517,37 @@ class Retrieval:
             fields=tuple(texts["with"]),
             alternatives=tuple(texts["one of"]),
         )
+
+
+def _explain_word(
+    summary: WordSummary,
+    word: WeighedWord,
+    snapshot: Snapshot,
+    query: Query,
+    frequencies: Mapping[Term, int],
+) -> WordSummary:
+    """Return the summary of a word with its frequencies, its idf and its weight."""
+    of_word = frequencies[word.exact]
+    of_part = min((frequencies[Term("words", stem)] for stem in word.parts), default=None)
+    if not word.word.surfaces and word.word.humps:
+        of_part = min(frequencies[Term("words", hump)] for hump in word.word.humps)
+    elif not word.word.surfaces and of_part is not None:
+        of_word, of_part = of_part, None  # of a run without spaces: the rarest pair
+    # The two terms of a word with accents share its weight; the rarer one has less.
+    shares = dict(word.word.shares)
+    main = [term for term in word.terms if shares.get(term.text, 1.0) > 1 / 2]
+    weights = [
+        query.clauses[term].boost / shares.get(term.text, 1.0)
+        for term in main
+        if word.counts and term in query.clauses
+    ]
+    return replace(
+        summary,
+        document_frequency=of_word,
+        part_frequency=of_part,
+        idf=idf(snapshot.rows, min(frequencies[term] for term in main)),
+        weight=max(weights, default=0.0),
+    )
 
 
 def _leg_places(
@@ -560,23 +570,27 @@ def _operators_note(query: Query) -> str:
 
 def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
     """Return, for each row, the words of the query that the row contains."""
-    matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
-    queries: list[tuple[str, KeywordQuery, KeywordQuery | None]] = []
-    for word in {word.word.surface: word for word in query.words if word.counts}.values():
+    of_words: dict[str, KeywordQuery] = {}  # by the word: what finds the word or its parts
+    of_wholes: dict[str, KeywordQuery] = {}  # the same for words with parts: what finds the whole
+    for word in query.words:
         clauses = tuple(query.clauses[term] for term in word.terms if term in query.clauses)
-        has_parts = word.word.surfaces or word.word.words[1:] or word.word.humps
-        whole = KeywordQuery((Clause(word.in_a_row),)) if has_parts else None
-        if clauses:
-            queries.append((word.word.surface, KeywordQuery(clauses), whole))
-    if not queries or not len(rows):
+        if word.counts and clauses:
+            of_words[word.word.surface] = KeywordQuery(clauses)
+            if word.word.surfaces or word.word.words[1:] or word.word.humps:
+                of_wholes[word.word.surface] = KeywordQuery((Clause(word.in_a_row),))
+    if not of_words or not len(rows):
         return [() for _ in rows]
-    sent = [query for _, *both in queries for query in both if query is not None]
-    answers = iter(snapshot.search_each(sent, len(rows), snapshot.only(rows)))
-    for surface, _, whole in queries:
-        holders = next(answers)
-        wholes = None if whole is None else set(next(answers).rows.tolist())
+    queries = [*of_words.values(), *of_wholes.values()]
+    answers = snapshot.search_each(queries, len(rows), snapshot.only(rows))
+    holders_of_words, holders_of_wholes = answers[: len(of_words)], answers[len(of_words) :]
+    rows_of_wholes = {
+        surface: set(holders.rows.tolist())
+        for surface, holders in zip(of_wholes, holders_of_wholes, strict=True)
+    }
+    matched: dict[int, list[MatchedWord]] = {row: [] for row in rows.tolist()}
+    for surface, holders in zip(of_words, holders_of_words, strict=True):
         for row, score in zip(holders.rows.tolist(), holders.scores.tolist(), strict=True):
-            is_whole = wholes is None or row in wholes
+            is_whole = surface not in rows_of_wholes or row in rows_of_wholes[surface]
             matched[row].append(MatchedWord(surface, score, is_whole))
     return [tuple(matched[row]) for row in rows.tolist()]
 

@@ -52,9 +52,9 @@ from vocabtool.serve.answers import (
     MAX_QUERY,
     MAX_TEXT,
     ServeError,
-    faults_told,
+    describe_faults,
     json_answer,
-    told_outside,
+    message_for_clients,
 )
 from vocabtool.serve.application import ServeOptions, print_logs, serve, settings, watch
 from vocabtool.serve.catalog import Catalog, document_of, known_words, note_search
@@ -155,9 +155,9 @@ class AgentServer(MCPServer[None]):
             if isinstance(cause, ValidationError):
                 if isinstance(error, UnexpectedToolError):
                     raise
-                raise ToolError(faults_told([*cause.errors()])) from cause
+                raise ToolError(describe_faults([*cause.errors()])) from cause
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
-                raise ToolError(told_outside(cause)) from cause
+                raise ToolError(message_for_clients(cause)) from cause
             raise
 
     async def read_resource(

@@ -113,26 +113,26 @@ STATUSES: Final[dict[type[Exception], HTTPStatus]] = {
 }
 
 
-def told_outside(error: Exception) -> str:
+def message_for_clients(error: Exception) -> str:
     """Return the message of an error in the form that clients may read.
 
     If the message may name files of the server, addresses are removed, and only the last part of
     each absolute path is kept. If this shortens the message, the full message is logged. A plain
     :class:`VocabtoolError` is not logged, because it may quote a text.
     """
-    told = str(error)
+    message = str(error)
     is_of_files = isinstance(error, (*STATUSES, OSError))
     if isinstance(error, ServeError) or not (is_of_files or type(error) is VocabtoolError):
-        return told
-    shown = without_folders(told)
-    if is_of_files and shown != told:
-        LOG.warning("a request failed: %s", told)
+        return message
+    shown = without_folders(message)
+    if is_of_files and shown != message:
+        LOG.warning("a request failed: %s", message)
     return shown
 
 
-def without_folders(told: str) -> str:
+def without_folders(message: str) -> str:
     """Replace addresses by ``[address]``, and each absolute path by its last part."""
-    return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", told)))
+    return PATH.sub(r"\1", SERVER.sub("[address]", ADDRESS.sub("[address]", message)))
 
 
 def json_answer(content: Any) -> Response:
@@ -164,7 +164,7 @@ def of_error(request: Request, error: Exception) -> Response:
     Starlette ``HTTPException`` for an unknown path or a method that is not allowed.
     """
     if isinstance(error, RequestValidationError):
-        return problem(HTTPStatus.BAD_REQUEST, faults_told([*error.errors()]))
+        return problem(HTTPStatus.BAD_REQUEST, describe_faults([*error.errors()]))
     if isinstance(error, HTTPException):
         path, headers, detail = request.scope["path"], dict(error.headers or {}), error.detail
         if error.status_code == HTTPStatus.NOT_FOUND:
@@ -185,19 +185,19 @@ def of_error(request: Request, error: Exception) -> Response:
         return problem(HTTPStatus.BAD_REQUEST, str(error), position=error.position)
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
-            return problem(status, told_outside(error))
+            return problem(status, message_for_clients(error))
     # The root itself is raised when the server or its encoder fails, and its kinds for requests.
     is_ours = isinstance(error, VocabtoolError)
     if is_ours and type(error) is not VocabtoolError:
-        return problem(HTTPStatus.BAD_REQUEST, told_outside(error))
+        return problem(HTTPStatus.BAD_REQUEST, message_for_clients(error))
     LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
     if is_ours:
-        return problem(HTTPStatus.SERVICE_UNAVAILABLE, told_outside(error))
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, message_for_clients(error))
     detail = "an error of the server; its log has the details"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
-def faults_told(faults: list[Any]) -> str:
+def describe_faults(faults: list[Any]) -> str:
     """Return a text about the first ``MAX_SHOWN`` errors that pydantic found in a request."""
     shown = []
     for fault in faults[:MAX_SHOWN]:
@@ -205,10 +205,10 @@ def faults_told(faults: list[Any]) -> str:
         what = "there is no such member" if is_extra else fault["msg"]
         place = ".".join(map(str, fault["loc"]))
         shown.append(f"{place[:MAX_PLACE]}: {what}")
-    told = "; ".join(shown)
+    message = "; ".join(shown)
     if len(faults) > MAX_SHOWN:
-        told += f"; and {len(faults) - MAX_SHOWN:,} more"
-    return told
+        message += f"; and {len(faults) - MAX_SHOWN:,} more"
+    return message
 
 
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:

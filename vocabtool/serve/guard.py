@@ -309,6 +309,10 @@ def parse_json(content: bytes) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object.
+
+    Raises ``ValueError`` if it has too many, or one of them twice.
+    """
     if len(pairs) > MAX_MEMBERS:
         what = f"an object can have at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
         raise ValueError(what)

@@ -45,7 +45,7 @@ from vocabtool.serve.answers import (
     MAX_TEXT,
     REFUSED,
     json_answer,
-    told_outside,
+    message_for_clients,
     wrong_arguments,
 )
 from vocabtool.serve.catalog import Catalog, ServedIndex, document_of, known_words, note_search
@@ -355,7 +355,7 @@ async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
     try:
         stats = await catalog.fact(served.name, "stats", version, index.stats)
     except (VocabtoolError, OSError) as error:  # the other indexes can be listed
-        return {**facts, "status": "failed", "problem": told_outside(error)}
+        return {**facts, "status": "failed", "problem": message_for_clients(error)}
     known = snapshot.known_words
     settings = Settings(a=None if stats.calibration is None else stats.calibration.a)
     return {

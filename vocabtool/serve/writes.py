@@ -36,8 +36,8 @@ from vocabtool.serve.answers import (
     MAX_NAME,
     ServeError,
     json_answer,
+    message_for_clients,
     not_ready,
-    told_outside,
     without_folders,
     wrong_arguments,
 )
@@ -299,7 +299,7 @@ def _commit(served: ServedIndex, change: Change) -> dict[str, int]:
         index.refresh()
     except Exception as error:
         # It was replaced; the catalog opens it again.
-        raise not_ready(f"{told_outside(error)}; try again") from error
+        raise not_ready(f"{message_for_clients(error)}; try again") from error
     try:
         with index.writer() as writer:
             answer = change(writer)
