@@ -259,12 +259,14 @@ class Cutter:
         self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
+        """Return the terms of each text. Each chunk between white space is cut only once."""
         remembered, terms = self._remembered, []
         for text in texts:
             chunks = (text if text.isascii() else canonical_text(text)).split()
             joined = "".join(map(remembered.__getitem__, chunks))
             words, surfaces = joined, ""
             if _BETWEEN in joined:
+                # In turn: words, additional words, surfaces, each of one or several chunks.
                 groups = joined.split(_BETWEEN)
                 words, surfaces = "".join(groups[0::3] + groups[1::3]), "".join(groups[2::3])
             terms.append(Terms(words[:-1], surfaces[:-1], words.count(" ")))
@@ -622,10 +624,8 @@ def places_of(
             texts[name] = value if value.isascii() else text_in_utf8(value)
     if TEXT in names:
         at = names.index(TEXT)
-        before, after = (
-            sum(len(texts[name]) + len(BETWEEN) for name in some if texts.get(name))
-            for some in (names[:at], names[at + 1 :])
-        )
+        before = sum(len(texts[name]) + len(BETWEEN) for name in names[:at] if texts.get(name))
+        after = sum(len(texts[name]) + len(BETWEEN) for name in names[at + 1 :] if texts.get(name))
         texts[TEXT] = text[before : max(before, len(text) - after)]
     places, start = list[tuple[str, int, int]](), 0
     for name in filter(texts.get, names):  # without empty fields

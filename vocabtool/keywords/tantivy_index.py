@@ -412,23 +412,25 @@ def nearest(word: str, frequencies: Mapping[str, int], limit: int) -> list[str]:
     to five letters, and at most 2 for longer words. Words of one or two letters have no similar
     words.
     """
-    most, letters = 0 if len(word) < 3 else 1 if len(word) < 6 else 2, frozenset(word)
-    near = []
+    max_edits = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
+    letters, near = frozenset(word), []
     for other, frequency in frequencies.items():
-        is_long = abs(len(other) - len(word)) > most
-        if is_long or len(letters.symmetric_difference(other)) > 2 * most:
+        # An edit changes the length by at most one, and the set of letters by at most two.
+        too_long_or_short = abs(len(other) - len(word)) > max_edits
+        if too_long_or_short or len(letters.symmetric_difference(other)) > 2 * max_edits:
             continue
+        # Rows of the table of distances: of all beginnings of the word to those of the other.
         before: list[int] = []
         above = list(range(len(other) + 1))
         for i, letter in enumerate(word, 1):
             row = [i]
-            for j, others in enumerate(other, 1):
-                best = min(above[j - 1] + (letter != others), above[j] + 1, row[j - 1] + 1)
+            for j, other_letter in enumerate(other, 1):
+                best = min(above[j - 1] + (letter != other_letter), above[j] + 1, row[j - 1] + 1)
                 if i > 1 and j > 1 and word[i - 2 : i] == other[j - 2 : j][::-1]:
                     best = min(best, before[j - 2] + 1)
                 row.append(best)
             before, above = above, row
-        if 0 < above[-1] <= most:
+        if 0 < above[-1] <= max_edits:
             near.append((above[-1], -frequency, other))
     return [other for *_, other in sorted(near)[:limit]]
 

@@ -187,15 +187,16 @@ def best_places(
     if np.count_nonzero(tiers):
         order = order[np.argsort(-tiers[order], kind="stable")]
     falling = scores[order]
-    runs = first_of_ties(falling, tiers[order])
-    is_tied = runs != np.arange(len(runs))
-    if np.count_nonzero(is_tied[: k + 1]):
-        end = int(np.searchsorted(runs, runs[min(k, len(runs)) - 1], "right"))
-        is_shared = is_tied | np.append(is_tied[1:], False)
-        at = np.flatnonzero(is_shared[:end])
-        keys = list(zip(runs[at].tolist(), ids(rows[order[at]]), strict=True))
-        order[at] = order[at][sorted(range(len(at)), key=keys.__getitem__)]
-        falling = falling[runs]
+    first = first_of_ties(falling, tiers[order])
+    ties_with_previous = first != np.arange(len(first))
+    if np.count_nonzero(ties_with_previous[: k + 1]):
+        # Ties are put in the order of their ids, down to the last score that ties with the k-th.
+        end = int(np.searchsorted(first, first[min(k, len(first)) - 1], "right"))
+        is_tied = ties_with_previous | np.append(ties_with_previous[1:], False)
+        tied = np.flatnonzero(is_tied[:end])
+        keys = list(zip(first[tied].tolist(), ids(rows[order[tied]]), strict=True))
+        order[tied] = order[tied][sorted(range(len(tied)), key=keys.__getitem__)]
+        falling = falling[first]
     return order[:k], falling[:k]
 
 

@@ -136,7 +136,8 @@ def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 
 def _part(snapshot: Snapshot, text: str, start: int, end: int) -> Part:
-    bare = text[start:end].lstrip("(")
+    """Return the part ``text[start:end]`` of a query, with its demand if it is an operator."""
+    bare = text[start:end].lstrip("(")  # brackets, and punctuation at the end, are no part of it
     if bare.rstrip(AFTER):
         start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
     written = text[start:end]
@@ -150,9 +151,9 @@ def _part(snapshot: Snapshot, text: str, start: int, end: int) -> Part:
     kind = snapshot.fields.get(named["name"]) if named is not None else None
     if named is not None and kind is not None:
         quoted = QUOTED.fullmatch(text, named.end(), end)
-        value = quoted or VALUE.fullmatch(text, named.end(), end)
-        span = value.span(1 if value is quoted else 0) if value is not None else (0, 0)
-        condition = _condition(named["name"], kind, " ".join(text[slice(*span)].split()))
+        plain = VALUE.fullmatch(text, named.end(), end)
+        value = quoted[1] if quoted is not None else plain[0] if plain is not None else ""
+        condition = _condition(named["name"], kind, " ".join(value.split()))
         if condition is not None and named["no"]:
             return Part("without", written, start, end, Combination("none", (condition,)))
         if condition is not None:

@@ -215,11 +215,11 @@ class Catalog:
 
         If the result for another version is being computed, wait for that result and return it.
         """
-        kept = self._facts.get((index, what))
-        if kept is None or (kept[1].done() and (kept[0] != version or kept[1].exception())):
+        stored_version, work = self._facts.get((index, what), (None, None))
+        if work is None or (work.done() and (stored_version != version or work.exception())):
             work = asyncio.get_running_loop().run_in_executor(None, make)
-            kept = self._facts[index, what] = version, work
-        return await asyncio.shield(kept[1])  # other requests may wait for it
+            self._facts[index, what] = version, work
+        return await asyncio.shield(work)  # other requests may wait for it
 
     def go_on(self, *_: object) -> None:
         """Raise :class:`ServeError` if the server is stopping."""
