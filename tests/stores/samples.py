@@ -78,6 +78,7 @@ def vector_of(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 QUERIES: Final = (
     *("bala", "bala kerb lomd", "BALA Kerb", "niru sutu nothere", "kera bala kera bala"),
+    *("bala balb bald sutu nirn", "bala balb SKU-10007-B sutr", "bala sutr parseHttpHeader"),
     *("SKU-10007-B", "bala SKU-10007-B", "SKU-10007-B SKU-10013-B kero", "sku-10007-b"),
     *("SKU-10007", "10007", "parseHttpHeader bala", "parsehttpheader", "http header"),
     *("snake_case_helper", "snake case", "quick-brown", "quick-brown brown nothere"),

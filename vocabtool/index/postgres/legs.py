@@ -20,7 +20,7 @@ from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.postgres import database
-from vocabtool.keywords.cutter import K1, B, Clause, Term, idf
+from vocabtool.keywords.cutter import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search import store
 
 LISTED: Final = 2  # of a candidate that is among the best of the keyword leg
@@ -74,6 +74,12 @@ class Statistics:
         mean = self.manifest.words / max(self.manifest.rows, 1)
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
+    def weight(self, clause: Clause) -> float:
+        """Return the factor of the saturation in a clause's score: no score is higher."""
+        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
+        frequencies = (self.frequencies[term][1] for term in clause.terms)
+        return clause.boost * saturated * sum(idf(self.manifest.rows, n) for n in frequencies)
+
 
 def find_terms(n: int, terms: Sequence[Term]) -> Sql:
     """Return a statement that selects ``place``, ``term`` and ``documents`` of the stored terms.
@@ -123,17 +129,11 @@ def totals(
     The clauses are as in :class:`~vocabtool.keywords.cutter.KeywordQuery`. The columns:
 
     - ``doc``: the number of the document.
-    - ``score``, ``code``: the scores, or null if no matching clause adds to this score.
+    - ``score``: float8, ``code``: float4; null if no matching clause adds to this score.
     - ``exact``: whether the document matches an unstemmed clause.
     """
-
-    def weight(clause: Clause) -> float:
-        saturated = K1 + 1 if clause.terms[0].field == "words" else 1.0
-        frequencies = (statistics.frequencies[term][1] for term in clause.terms)
-        return clause.boost * saturated * sum(idf(statistics.manifest.rows, n) for n in frequencies)
-
-    scores = {clause.terms: weight(clause) for clause in should}
-    code_scores = {clause.terms: weight(clause) for clause in codes}
+    scores = {clause.terms: statistics.weight(clause) for clause in should}
+    code_scores = {clause.terms: statistics.weight(clause) for clause in codes}
     exact_terms = {clause.terms for clause in unstemmed}
     clauses: dict[tuple[Term, ...], Clause] = {}
     for clause in (*should, *codes, *unstemmed):
@@ -147,23 +147,100 @@ def totals(
         else:
             number, _ = statistics.frequencies[terms[0]]
             single.append((*weights, number, terms[0].field == "words"))
+    hits = join(_hits(n, statistics, single), *phrases, between=" UNION ALL ")
+    code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
+    exact = "bool_or(exact)" if unstemmed else "FALSE"
+    score = _score([*clauses.values()])
+    return join(
+        *("SELECT doc, ", score, f" AS score, {code} AS code, {exact} AS exact FROM ("),
+        *(hits, ") hits GROUP BY doc"),
+    )
+
+
+def best(n: int, statistics: Statistics, query: KeywordQuery, among: Sql, limit: int) -> Sql:
+    """Return tables for WITH. The last one, ``every``, has the columns of :func:`totals`.
+
+    Its rows are the best ``limit`` documents, all that match an identifier, and some others.
+    ``among``: a condition on ``doc``.
+
+    Most postings are those of frequent words, which add little to a score. So the scores by the
+    other clauses are computed first. The ``limit``-th best of them is the ``least`` score that a
+    document needs. A posting of a frequent word is used only if its document can reach this score
+    (MaxScore: Turtle, Flood: Query Evaluation: Strategies and Optimizations, 1995).
+    """
+    frequent = frequent_terms(statistics, query, limit)
+    single: list[tuple[object, ...]] = [
+        (0, weight, None, False, statistics.frequencies[term][0], term.field == "words")
+        for (term,), weight in frequent.items()
+    ]
+    others = [clause for clause in query.should if clause.terms not in frequent]
+    highest = sum(frequent.values())
+    least = "(SELECT score FROM least)"
+    needed = f"p.code IS NOT NULL OR p.exact OR p.score >= {least}"
+    return join(
+        "partial AS MATERIALIZED (SELECT * FROM (",
+        totals(n, statistics, others, query.codes, query.unstemmed),
+        *(") s WHERE ", among),
+        # A little less, because sums in another order differ in their last digits.
+        "), least AS MATERIALIZED (SELECT coalesce((SELECT score * (1 - 1e-6::float8) FROM partial",
+        " WHERE score IS NOT NULL ORDER BY score DESC",
+        Sql(" OFFSET %s LIMIT 1), 0) AS score)", (limit - 1,)),
+        ", frequent AS MATERIALIZED (SELECT doc, sum(score * x) AS score FROM (",
+        _hits(n, statistics, single),
+        # The planner expects few elements of an array, so it always hashes them.
+        f") h WHERE (doc IN (SELECT unnest(ARRAY(SELECT p.doc FROM partial p WHERE {needed}",
+        Sql(f" - %s::float8))) OR score * x >= {least} - %s::float8 + score)", (highest,) * 2),
+        *(" AND ", among, " GROUP BY doc), every AS MATERIALIZED (SELECT doc,"),
+        " coalesce(p.score + f.score, p.score, f.score)::float4 AS score, code, exact"
+        f" FROM partial p FULL JOIN frequent f USING (doc) WHERE f.doc IS NOT NULL OR {needed})",
+    )
+
+
+def frequent_terms(
+    statistics: Statistics, query: KeywordQuery, limit: int
+) -> dict[tuple[Term, ...], float]:
+    """Return the terms that :func:`best` reads last, and their weights.
+
+    The choice changes only the time. It pays if these terms have most of the postings, and if
+    another term has ``limit`` documents with higher scores than these terms reach together.
+    """
+    first = {clause.terms for clause in (*query.codes, *query.unstemmed)}
+    first |= {(term,) for clause in query.should for term in clause.parts}
+    weights = {clause.terms: statistics.weight(clause) for clause in query.should}
+    documents = {terms: statistics.frequencies[terms[0]][1] for terms in weights}
+    plain = [
+        clause.terms
+        for clause in query.should
+        if len(clause.terms) == 1 and not clause.parts and clause.terms not in first
+    ]
+    plain.sort(key=documents.__getitem__, reverse=True)
+    strongest = max((weights[terms] for terms in plain if documents[terms] >= limit), default=0.0)
+    frequent, typical = dict[tuple[Term, ...], float](), 1 / (1 + K1)  # once, in a mean text
+    for terms in plain:
+        longer = frequent | {terms: weights[terms]}
+        # One posting with a typical score, and the highest scores of the other terms.
+        reached = sum(longer.values()) - (1 - typical) * min(longer.values())
+        if weights[terms] < strongest and reached <= typical * strongest:
+            frequent = longer
+    postings = sum(documents[terms] for terms in frequent)
+    return frequent if 2 * postings >= sum(documents.values()) else {}
+
+
+def _hits(n: int, statistics: Statistics, single: Sequence[tuple[object, ...]]) -> Sql:
+    """Return a statement that selects the postings of terms, with their saturations ``x``.
+
+    ``single``: for each term, the place of its clause, the two weights of the clause, whether it is
+    unstemmed, the number of the term, and whether it is of the field "words".
+    """
     columns: list[list[Any]] = [*map(list, zip(*single, strict=True))] or [[]] * 6
     saturation = "p.frequency::float8 / (p.frequency::float8 + %s::float8 + %s::float8 * p.length)"
-    hits = Sql(
+    return Sql(
         "SELECT p.doc, w.n, w.score, w.code, w.exact,"
         f" CASE WHEN w.word THEN {saturation} ELSE 1::float8 END AS x"
         " FROM unnest(%s::int[], %s::float8[], %s::float8[], %s::bool[], %s::int[], %s::bool[])"
         " w(n, score, code, exact, term, word)"
         f" JOIN postings_{n} p ON p.term = w.term",
         (*statistics.norms, *columns),
-    )
-    hits = join(hits, *phrases, between=" UNION ALL ")
-    code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
-    exact = "bool_or(exact)" if unstemmed else "FALSE"
-    score = _score([*clauses.values()])
-    return join(
-        *("SELECT doc, ", score, f"::float4 AS score, {code} AS code, {exact} AS exact FROM ("),
-        *(hits, ") hits GROUP BY doc"),
     )
 
 
@@ -313,11 +390,11 @@ def from_bytes(sent: Sequence[bytes | None], dim: int) -> Vectors:
 
 
 def both_legs(
-    n: int, scored: Sql, near: Sql, similarity: Sql, limit: int, *, has_codes: bool
+    n: int, words: Sql, near: Sql, similarity: Sql, limit: int, *, has_codes: bool
 ) -> Sql:
     """Return a statement that selects a row for each candidate, by ``doc``.
 
-    - ``scored``: from :func:`totals`, without the documents that may not be found.
+    - ``words``: from :func:`best`.
     - ``near``: selects the nearest documents. ``similarity``: that of any other document ``d``.
     - ``has_codes``: whether a clause of the query is for a code.
 
@@ -338,9 +415,9 @@ def both_legs(
             (limit,),
         )
     return join(
-        "WITH every AS MATERIALIZED (",
-        scored,
-        "), ranked AS MATERIALIZED (",
+        "WITH ",
+        words,
+        ", ranked AS MATERIALIZED (",
         ranked,
         "), words AS (SELECT doc, listed FROM ranked",
         more,

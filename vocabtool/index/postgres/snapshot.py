@@ -210,14 +210,12 @@ class PostgresSnapshot(IndexSnapshot):
         self, query: KeywordQuery, vector: Vectors | None, limit: int, among: Sql
     ) -> tuple[Candidates, NDArray[np.int8]]:
         """Return candidates and tiers, in one round trip; see :meth:`Snapshot.legs`."""
-        clauses = (query.should, query.codes, query.unstemmed)
-        statistics = self._statistics_of(chain(*clauses))
+        statistics = self._statistics_of(chain(query.should, query.codes, query.unstemmed))
         codes = self.manifest.codes
         effort: int | None = None  # hnsw.ef_search; without it, all documents are compared
         if codes is not None and self.rows > self.manifest.configuration.exact_below:
             effort = codes.candidates
-        totals = legs.totals(self.n, statistics, *clauses)
-        scored = join("SELECT * FROM (", totals, ") s WHERE ", self._inside(among))
+        by_words = legs.best(self.n, statistics, query, self._inside(among), limit)
         near = Sql("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
         similarity, settings = Sql("NULL"), list[str]()
         if vector is not None:
@@ -226,7 +224,7 @@ class PostgresSnapshot(IndexSnapshot):
             similarity = self.vector_sql.similarity(text)
             settings = self.vector_sql.settings(effort, limit)
         has_codes = bool(query.codes)
-        statement = legs.both_legs(self.n, scored, near, similarity, limit, has_codes=has_codes)
+        statement = legs.both_legs(self.n, by_words, near, similarity, limit, has_codes=has_codes)
         (rows,) = self._ask(statement, settings=settings)
         columns: list[tuple[Any, ...]] = [*zip(*rows, strict=True)] or [()] * 7
         self._thread.ids = dict(zip(columns[0], columns[1], strict=True))
@@ -251,7 +249,8 @@ class PostgresSnapshot(IndexSnapshot):
         for query in queries:
             totals = legs.totals(self.n, statistics, query.should)
             inside = self._inside(among)
-            statements.append(join("SELECT doc, score FROM (", totals, ") s WHERE ", inside, best))
+            scores = "SELECT doc, score::float4 AS score FROM ("
+            statements.append(join(scores, totals, ") s WHERE ", inside, best))
         return [
             RankedRows(
                 np.array([doc for doc, _ in rows], np.int64),
