@@ -185,6 +185,7 @@ DICTIONARY: Final = re.compile(
     rb"\{'descr': *'([<>|=]?[a-zA-Z][0-9]{0,9})', *'fortran_order': *(True|False), *"
     rb"'shape': *\(((?:[0-9]{1,18},? ?){0,8})\),? *\} *\n?"
 )
+FloatMap = np.memmap[Any, np.dtype[np.floating[Any]]]
 LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPNOTE.TXT, 4.3.7)
 
 
@@ -280,20 +281,7 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
                     what = f"got {len(rules):,}: {rule[:80]!r}"
                     raise InvalidFile(f"{RULE}: wanted one rule: {RULES}; {what}")
                 notes.append(f"rule: {rule}")
-        place = Place(file.name, WORDS)
-        with zipfile.ZipFile(file) as zipped:
-            member = zipped.getinfo(VECTORS)
-        if member.compress_type != zipfile.ZIP_STORED:
-            what = f"{VECTORS} is compressed, so it cannot be memory-mapped: use `numpy.savez`"
-            raise UnsupportedFormat(what)
-        with file.open("rb") as opened:
-            opened.seek(member.header_offset)
-            local = opened.read(LOCAL_HEADER)
-        if len(local) < LOCAL_HEADER or not local.startswith(ZIP):
-            raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
-        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        start = member.header_offset + LOCAL_HEADER + names
-        vectors = open_array(file, start, start + member.file_size)
+        place, vectors = Place(file.name, WORDS), _open_vectors(file)
     count, dim = vectors.shape
     if len(stored) != count:
         raise InvalidFile(f"{count:,} vectors, but {len(stored):,} words in {place.file}")
@@ -302,9 +290,24 @@ def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
     return VectorFile(listed, dim, vectors)
 
 
-def open_array(
-    file: Path, start: int = 0, end: int | None = None
-) -> np.memmap[Any, np.dtype[np.floating[Any]]]:
+def _open_vectors(file: Path) -> FloatMap:
+    """Memory-map the array ``vectors`` inside an ``.npz`` archive."""
+    with zipfile.ZipFile(file) as zipped:
+        member = zipped.getinfo(VECTORS)
+    if member.compress_type != zipfile.ZIP_STORED:
+        what = f"{VECTORS} is compressed, so it cannot be memory-mapped: use `numpy.savez`"
+        raise UnsupportedFormat(what)
+    with file.open("rb") as opened:
+        opened.seek(member.header_offset)
+        local = opened.read(LOCAL_HEADER)
+    if len(local) < LOCAL_HEADER or not local.startswith(ZIP):
+        raise InvalidFile(f"the archive's directory has a wrong position for {VECTORS}")
+    names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    start = member.header_offset + LOCAL_HEADER + names
+    return open_array(file, start, start + member.file_size)
+
+
+def open_array(file: Path, start: int = 0, end: int | None = None) -> FloatMap:
     """Memory-map a two-dimensional ``.npy`` array of floats, stored in bytes ``start:end``."""
     with file.open("rb") as opened:
         size = opened.seek(0, 2)

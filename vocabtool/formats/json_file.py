@@ -394,6 +394,7 @@ def _recognise_tekken(document: object) -> str | None:
 
 
 def _read_tekken(document: Any, source: Source) -> Findings:
+    """Read special tokens, which get the lowest ids, and the tokens that the model uses."""
     config, listed = document["config"], document["vocab"]
     room = _count(config, "default_num_special_tokens", MAX_ADDED)
     size = _count(config, "default_vocab_size", room + len(listed))

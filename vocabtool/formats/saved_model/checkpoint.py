@@ -356,7 +356,8 @@ def _in_part(what: str, offset: int | None) -> Iterator[None]:
 
 
 def _quote(key: bytes) -> str:
-    return repr(key[:80])[1:]
+    """Return the beginning of a key in quotes, for messages."""
+    return repr(key[:80]).removeprefix("b")
 
 
 def _uint32(data: bytes, at: int) -> int:
