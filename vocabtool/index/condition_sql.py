@@ -82,6 +82,7 @@ class Compiler:
                 return _join_balanced([self.of(member) for member in conditions], word)
             case Test():
                 if tree.field in (ID, TEXT):
+                    # No id or text is null, but the date of a text that is none is null.
                     has_null = any(isinstance(value, Moment) for value in tree.values)
                     return self.of_document(self._test(tree), has_null)
                 return self._test(tree)
@@ -89,6 +90,7 @@ class Compiler:
                 assert_never(tree)
 
     def _test(self, test: Test) -> str:
+        """Return the SQL of a test of one field. Raises :class:`InvalidCondition`."""
         name, kinds = test.field, {**self._fields, ID: "string", TEXT: "string"}
         if name not in kinds:
             self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", test.position)
@@ -130,6 +132,7 @@ class Compiler:
                 return self.comparison(name, sign, others[0])
 
     def _moment(self, name: str, comparison: Comparison, moment: Moment) -> str:
+        """Compare a column with a date, which lasts from its start to its end."""
         at, put = self.instant.format(name), self.put
         if comparison in ("=", "!="):
             return INSIDE[comparison].format(at, put(moment.start), put(moment.end))
@@ -162,6 +165,7 @@ class Compiler:
         return self.contains(name, test.values[0])
 
     def _check(self, test: Test, kind: Kind) -> None:
+        """Refuse values of another kind than the field."""
         numbers = kind in ("integer", "number")
         for value, position in zip(test.values, test.positions, strict=True):
             is_text = isinstance(value, str | Moment)
@@ -227,14 +231,16 @@ class Compiler:
         )
 
     def _lists_having(self, name: str, values: Sequence[Value]) -> str:
-        of_types: dict[str, list[Value]] = {}
+        """Return SQL that selects the lists with at least one of the values as an element."""
+        by_types: dict[str, list[Value]] = {}  # types of json_each (sqlite.org/json1.html)
         for value in values:
             types = "'text'" if isinstance(value, str) else "'integer', 'real'"
-            types = f"'{str(value).lower()}'" if isinstance(value, bool) else types
-            of_types.setdefault(types, []).append(value)
+            if isinstance(value, bool):
+                types = f"'{str(value).lower()}'"
+            by_types.setdefault(types, []).append(value)
         tests = [
             f"type IN ({types}) AND atom IN ({self.put(*group)})"
-            for types, group in of_types.items()
+            for types, group in by_types.items()
         ]
         element = ELEMENT.format("list", " OR ".join(tests))
         lists = LISTS.format(name, self._rows)
@@ -275,6 +281,7 @@ def instant(value: bytes | None) -> int | None:
 
 
 def fold(value: bytes | None) -> bytes | None:
+    """Return a text without differences of case; bytes that are not UTF-8 stay."""
     if value is None:
         return None
     text = value.decode("utf-8", "surrogateescape").casefold()
@@ -295,6 +302,7 @@ def has_word(value: bytes | None, word: str) -> bool | None:
 
 @lru_cache(1)
 def _pattern_of(word: str) -> tuple[str, re.Pattern[str]]:
+    """Return the plain form of a word or phrase, and a pattern that finds it in a plain text."""
     plain = plain_form(word)
     before, after = may_touch(plain)
     left, right = "" if before else r"(?<!\w)", "" if after else r"(?!\w)"

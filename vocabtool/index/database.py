@@ -104,6 +104,7 @@ def text_hash(text: bytes) -> int:
 
 
 def column(fields: Fields, name: str) -> str:
+    """Return the name of the column of a field."""
     return f"field_{[*fields].index(name)}"
 
 
@@ -221,6 +222,7 @@ class Database:
         return self._connection_in("mode=ro&immutable=1")
 
     def _connection_in(self, mode: str) -> sqlite3.Connection:
+        """Open the file; ``mode``: the parameters of its URI (sqlite.org/uri.html)."""
         connection = sqlite3.connect(
             f"file:{quote_from_bytes(os.fsencode(self.file))}?{mode}",
             timeout=WAIT_SECONDS,
@@ -237,6 +239,7 @@ class Database:
         return connection
 
     def _is_outdated(self) -> bool:
+        """Whether a writer has changed the file since it was opened as immutable."""
         # A writer does not change a file that is no longer there.
         return (
             self._as_opened is not None
@@ -253,6 +256,7 @@ class Database:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of the result of a statement."""
         return self._read(sqlite3.Cursor.fetchall, statement, parameters)
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
@@ -365,6 +369,7 @@ class DatabaseWriter(Database):
 
     @classmethod
     def create(cls, folder: Path) -> None:
+        """Create a database with empty tables."""
         (folder / NAME).write_bytes(b"")
         database = Database(folder)
         with database.statements() as connection:
@@ -402,6 +407,7 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
+        """Add the columns that are missing for ``count`` fields."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):
@@ -450,6 +456,7 @@ class DatabaseWriter(Database):
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:
+    """Close a connection that is no longer used, in the process that opened it."""
     if os.getpid() == process:
         connection.close()
 
@@ -465,6 +472,7 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    """Let the threads of the parent use their connections again."""
     while _LOCKED:
         _LOCKED.pop()._lock.release()
 

@@ -87,38 +87,41 @@ class FileGroup:
 
 def fit_to_kind(batch: Batch, name: str, kind: Kind) -> tuple[Batch, list[int]]:
     """Set values of a field to null if they do not fit ``kind``; return their rows too."""
+    # All values fit, or the integers of the field become numbers.
     if kind == "null" or union(kind, batch.kinds[name]) in (kind, "number"):
         return batch, []
     texts = batch.columns[name]
     fits = pc.match_substring_regex(texts, f"^(?:{BOOLEAN if kind == 'boolean' else NUMBER})$")
-    if rounded := _inexact_rows(texts):
-        fits = pc.and_(fits, pa.array(~np.isin(np.arange(len(texts)), rounded)))
-    others = np.flatnonzero(np.asarray(pc.invert(fits).fill_null(False)))
+    inexact = _inexact_rows(texts)
+    if inexact:
+        fits = pc.and_(fits, pa.array(~np.isin(np.arange(len(texts)), inexact)))
+    unfit = np.flatnonzero(np.asarray(pc.invert(fits).fill_null(False)))
     texts = pc.if_else(fits, texts, pa.scalar(None, pa.string()))
     columns, kinds = {**batch.columns, name: texts}, {**batch.kinds, name: kind_of_spelling(texts)}
-    return replace(batch, columns=columns, kinds=kinds), others.tolist()
+    return replace(batch, columns=columns, kinds=kinds), unfit.tolist()
 
 
 def kind_of_spelling(texts: pa.StringArray) -> Kind:
     """Return the kind that fits all strings of a column, such as ``integer``."""
-    there = texts.drop_null() if texts.null_count else texts
-    if not len(there):
+    texts = texts.drop_null() if texts.null_count else texts
+    if not len(texts):
         return "null"
 
-    def are_all(pattern: str) -> bool:
-        return bool(pc.all(pc.match_substring_regex(there, f"^(?:{pattern})$")).as_py())
+    def all_match(pattern: str) -> bool:
+        return bool(pc.all(pc.match_substring_regex(texts, f"^(?:{pattern})$")).as_py())
 
-    first = there[0].as_buffer().to_pybytes()  # enough to recognise most string columns
+    first = texts[0].as_buffer().to_pybytes()  # enough to recognise most string columns
     if first in (b"true", b"false"):
-        return "boolean" if are_all(BOOLEAN) else "string"
+        return "boolean" if all_match(BOOLEAN) else "string"
     if not re.fullmatch(NUMBER.encode(), first):
         return "string"
-    if are_all(INTEGER):
-        return _kind_of_integers(there)
-    return "number" if are_all(NUMBER) and not _inexact_rows(there) else "string"
+    if all_match(INTEGER):
+        return _kind_of_integers(texts)
+    return "number" if all_match(NUMBER) and not _inexact_rows(texts) else "string"
 
 
 def _kind_of_integers(texts: pa.StringArray) -> Kind:
+    """Return the kind of strings that are all whole numbers."""
     try:
         texts.cast(pa.int64())
     except pa.ArrowInvalid:  # more than 64 bits
@@ -180,23 +183,25 @@ def batches_of(
 def _batches_of_items(
     items: Iterable[Item], first_row: int, place: Callable[[int], str]
 ) -> Iterator[Batch]:
+    """Yield documents in Python, checked: see :func:`batches_of`."""
     ids: list[bytes] = []
     texts: list[bytes] = []
     fields: dict[str, list[object]] = {}
     size = 0
     for number, item in enumerate(items):
         try:
-            id_, text, others = _parts(item, first_row + number)
+            id_, text, item_fields = _contents_of(item, first_row + number)
             for what, length, most in (
                 ("an id", len(id_), MAX_ID_BYTES),
                 ("a text", len(text), MAX_TEXT_BYTES),
             ):
                 if length > most:
                     raise BadRow(f"{what} has {length:,} bytes, but the limit is {most:,}")
-            for name, value in others.items():
+            for name, value in item_fields.items():
                 if name not in fields:
                     _check_name(name, len(fields))
                 values = fields.setdefault(name, [])
+                # Earlier documents of the batch without this field have null.
                 values += [*[None] * (len(ids) - len(values)), value]
         except BadRow as bad:
             raise ValueError(f"{place(number)}: {bad}") from bad
@@ -213,6 +218,10 @@ def _batches_of_items(
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
+    """Return a batch with a column and a kind for each field.
+
+    ``fields``: may lack values at the end. ``last``: number of the last document, for messages.
+    """
     columns: dict[str, pa.StringArray] = {}
     kinds: dict[str, Kind] = {}
     try:
@@ -233,7 +242,11 @@ def _batch_of_values(
     return Batch("", strings(texts), numbers, strings(ids), columns, kinds=kinds)
 
 
-def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
+def _contents_of(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
+    """Return the id, the text and the other fields of an element.
+
+    ``row``: the id of a plain text. Raises :class:`BadRow` for an invalid element.
+    """
     id_: object
     text: object
     fields: dict[str, object]
@@ -254,8 +267,8 @@ def _parts(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
             fields = dict(item)
             for name in (ID, TEXT):
                 if name not in fields:
-                    there = names_of([*map(str, fields)])
-                    raise BadRow(f"no field {name!r}; the fields are {there}")
+                    names = names_of([*map(str, fields)])
+                    raise BadRow(f"no field {name!r}; the fields are {names}")
             id_, text = fields.pop(ID), fields.pop(TEXT)
         case _:
             wanted = "expected a Document, a mapping with id and text, or a string"
@@ -276,6 +289,7 @@ def _plain(value: object) -> object:
 
 
 def _kind(value: object) -> Kind:
+    """Return the kind of a Python value."""
     match value:
         case None:
             return "null"
@@ -291,25 +305,26 @@ def _kind(value: object) -> Kind:
             return "string"
 
 
-def _batches_of_table(parts: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-    first = 0
-    for whole in parts:
-        _check_columns(whole.schema)
-        for start in range(0, whole.num_rows, BATCH_ROWS):
-            for part in in_parts(whole.slice(start, BATCH_ROWS)):
+def _batches_of_table(tables: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+    """Yield the rows of Arrow tables with the same columns, checked, in small batches."""
+    first = 0  # number of the first row of a batch, in all tables
+    for table in tables:
+        _check_columns(table.schema)
+        for start in range(0, table.num_rows, BATCH_ROWS):
+            for rows in in_parts(table.slice(start, BATCH_ROWS)):
                 columns, kinds = {}, {}
-                for name in part.schema.names:
+                for name in rows.schema.names:
                     if name not in (ID, TEXT):
-                        columns[name], kinds[name] = _column_of_array(part.column(name), name)
-                ids, texts = (as_strings(part.column(name), name) for name in (ID, TEXT))
-                numbers = np.arange(first, first + part.num_rows)
+                        columns[name], kinds[name] = _column_of_array(rows.column(name), name)
+                ids, texts = (as_strings(rows.column(name), name) for name in (ID, TEXT))
+                numbers = np.arange(first, first + rows.num_rows)
                 batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
 
-                def place(row: int, start: int = first) -> str:
-                    return f"documents: element {start + row:,}"
+                def place(row: int, first: int = first) -> str:
+                    return f"documents: element {first + row:,}"
 
                 yield _check_rows(batch, place)
-                first += part.num_rows
+                first += rows.num_rows
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
@@ -334,10 +349,11 @@ def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]
 
 
 def _check_columns(schema: pa.Schema) -> None:
+    """Raise ``ValueError`` for a table whose columns cannot be documents."""
     for name in (ID, TEXT):
         if schema.names.count(name) != 1:
-            found = names_of(schema.names)
-            raise ValueError(f"documents: expected one column {name!r}, got {found}")
+            names = names_of(schema.names)
+            raise ValueError(f"documents: expected one column {name!r}, got {names}")
         kind = schema.field(name).type
         if not is_strings(kind) and not (name == ID and of.is_integer(kind)):
             raise ValueError(f"documents: column {name!r} must contain strings, got {kind}")
@@ -351,6 +367,7 @@ def _check_columns(schema: pa.Schema) -> None:
 
 
 def check_column_name(name: str, where: str) -> None:
+    """Raise ``ValueError`` for an invalid name. ``where``: the source, for the message."""
     if name in (ID, TEXT):
         raise ValueError(f"{where}: the name {name!r} is reserved for the document's own {name}")
     try:
@@ -360,6 +377,7 @@ def check_column_name(name: str, where: str) -> None:
 
 
 def _check_name(name: object, others: int) -> None:
+    """Raise :class:`BadRow` for an invalid name of a field. ``others``: number of other fields."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
     if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
@@ -372,6 +390,10 @@ def _check_name(name: object, others: int) -> None:
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
+    """Return the batch. Raise ``ValueError`` for a null or a value that is too long.
+
+    ``place``: returns the name of a row for messages.
+    """
     columns = ((ID, batch.id_array(), MAX_ID_BYTES), (TEXT, batch.texts, MAX_TEXT_BYTES))
     for name, column, most in columns:
         if column.null_count:

@@ -22,13 +22,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from glob import escape, has_magic
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +46,25 @@ from vocabtool.choices import (
 )
 from vocabtool.documents.batch import Kind
 from vocabtool.documents.options import ReadOptions
+from vocabtool.encoders.encoder import EncoderOptions
+from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import FolderNotEmpty, InvalidFile, NotFound, VocabtoolError, reading
 from vocabtool.index.database import NAME, Database, file_state
-from vocabtool.index.vectors import CodeFacts
+from vocabtool.index.vectors import CodeFacts, RawVectors, VectorCodes
 from vocabtool.keywords.tantivy_index import META
 from vocabtool.search.settings import Calibration
 from vocabtool.system.arguments import check_options
-from vocabtool.system.own_files import decode_record, encode_record, lock_folder, sync_folder
+from vocabtool.system.own_files import (
+    compare,
+    decode_record,
+    encode_record,
+    lock_folder,
+    sync_folder,
+)
+
+if TYPE_CHECKING:
+    from vocabtool.documents.files import Sources
+    from vocabtool.documents.vectors import Given
 
 KIND: Final = "index"
 FORMAT: Final = 8
@@ -89,6 +101,7 @@ class Source:
 
     @classmethod
     def from_name(cls, name: str, index: Path, options: ReadOptions) -> Source:
+        """Record a FILE that was named in the working directory."""
         at = os.getcwd()  # noqa: PTH109 - a string, for names of any bytes
         return cls(name, at, os.path.relpath(at, index), options)
 
@@ -127,6 +140,40 @@ class IndexOptions:
         if not 0 < self.recall <= 1:
             raise ValueError(f"recall must be above 0 and at most 1, got {self.recall}")
         object.__setattr__(self, "recall", float(self.recall))  # a number of NumPy is not stored
+
+
+@dataclass(frozen=True)
+class Opening(EncoderOptions):
+    """The arguments of :meth:`Index.open`."""
+
+    path: str | Path
+    model: Model | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Creation(IndexOptions, Opening):
+    """The arguments of :meth:`Index.create`."""
+
+    sample: Iterable[str | bytes] | None = None
+    force: bool = False
+    in_place: bool = True
+    build: str | None = None
+
+
+@dataclass(frozen=True)
+class CreationForSources(IndexOptions, EncoderOptions):
+    """The arguments of :meth:`Index.create_for`."""
+
+    path: str | Path
+    sources: Sources
+    model: Model | None = None
+    _: KW_ONLY
+    read: ReadOptions
+    vectors: Given | None = None
+    notify: Callable[[str], object] | None = None
+    force: bool = False
+    in_place: bool = True
+    build: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,10 +290,12 @@ class Manifest:
 
     @property
     def live(self) -> int:
+        """Number of documents: rows that are not deleted."""
         return self.rows - self.deleted
 
     @property
     def code_name(self) -> str:
+        """Name of the file with the codes."""
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
@@ -351,6 +400,7 @@ def refuse_another(commit: Commit, earlier: Commit) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
+    """Read the manifest of the last commit. Raises :class:`NotFound` and :class:`InvalidFile`."""
     commit = read_again(path, lambda commit: commit)
     commit.database.close()
     return commit.manifest
@@ -366,6 +416,7 @@ def current_generation(path: Path) -> Path:
 
 
 def _generations(path: Path) -> dict[int, Path]:
+    """Return the generations in a folder by their numbers; none if there is no such folder."""
     try:
         with reading(str(path)):
             names = [file.name for file in path.iterdir()]
@@ -381,6 +432,25 @@ def is_index(path: Path) -> bool:
     return bool(_generations(path))
 
 
+def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
+    """Open the vectors of a commit."""
+    configuration = manifest.configuration
+    return RawVectors(
+        folder / VECTORS, dim=configuration.dim, dtype=configuration.dtype, count=manifest.rows
+    )
+
+
+def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
+    """Open the codes of a commit. Raises :class:`InvalidFile` if they are damaged."""
+    for name, written in manifest.code_files.items():
+        compare(folder / name, written.crc32c)
+    file = folder / manifest.code_name
+    try:
+        return VectorCodes.read(file, manifest.coded)
+    except RuntimeError as error:  # from FAISS; perhaps a compaction removed the file
+        raise InvalidFile(f"FAISS cannot read it: {error}", file=str(file)) from error
+
+
 def new_generation(path: Path) -> tuple[Path, Path]:
     """Create an empty folder for the next generation; return its present and final path."""
     number = 1 + max(_generations(path), default=-1)
@@ -391,16 +461,17 @@ def new_generation(path: Path) -> tuple[Path, Path]:
     return unfinished, final
 
 
-def make_current(part: Path, final: Path) -> None:
+def make_current(unfinished: Path, final: Path) -> None:
     """Rename a complete, flushed generation to ``final``, and remove all others."""
-    for folder in (part / KEYWORDS, part, final.parent):
+    for folder in (unfinished / KEYWORDS, unfinished, final.parent):
         sync_folder(folder)
-    part.rename(final)
+    unfinished.rename(final)
     sync_folder(final.parent)
     _remove_generations(final)
 
 
 def _remove_generations(but: Path) -> None:
+    """Remove all generations of an index but one."""
     for generation in _generations(but.parent).values():
         if generation != but:
             shutil.rmtree(generation, ignore_errors=True)
@@ -410,15 +481,19 @@ def recover(path: Path, commit: Commit) -> None:
     """Remove what interrupted writers left: other generations, and files not in the manifest."""
     _remove_generations(commit.folder)
     for file in path.iterdir():
-        is_ours = MODEL_FILE.fullmatch(file.name) and file.name not in commit.manifest.model_files
-        if file.suffix == ".part" and BEGUN.fullmatch(file.name):
+        is_unfinished = BEGUN.fullmatch(file.name) is not None
+        is_model_file = MODEL_FILE.fullmatch(file.name) is not None
+        if is_unfinished and file.suffix == ".part":
             shutil.rmtree(file, ignore_errors=True)
-        elif is_ours or (file.suffix == ".tmp" and BEGUN.fullmatch(file.name)):
+        elif (is_unfinished and file.suffix == ".tmp") or (
+            is_model_file and file.name not in commit.manifest.model_files
+        ):
             file.unlink(missing_ok=True)
     remove_old_codes(commit.folder, commit.manifest)
 
 
 def remove_old_codes(generation: Path, manifest: Manifest) -> None:
+    """Remove the codes of earlier commits."""
     for file in generation.iterdir():
         if CODE_FILE.fullmatch(file.name) and file.name not in manifest.code_files:
             file.unlink(missing_ok=True)

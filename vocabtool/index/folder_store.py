@@ -34,6 +34,7 @@ from vocabtool.index.folder import (
     Manifest,
     make_current,
     new_generation,
+    raw_vectors,
     read_again,
     read_commit,
     read_manifest,
@@ -45,7 +46,6 @@ from vocabtool.index.generation import (
     FolderTransaction,
     cutter_of,
     open_snapshot,
-    raw_vectors,
 )
 from vocabtool.index.measures import measure_recall
 from vocabtool.index.model import OpenedModel, VectorCopy
@@ -95,6 +95,7 @@ class FolderStore:
     def open(
         cls, address: str | Path, model: Model | None, options: Mapping[str, Any]
     ) -> FolderStore:
+        """Open the last commit of the index with this path."""
         return cls(Path(address), model, options)
 
     @classmethod
@@ -146,6 +147,7 @@ class FolderStore:
         return cls(path, opened.encoder, {"vocabulary": opened.vocabulary})
 
     def refresh(self) -> None:
+        """Open the last commit, if it is newer than the snapshot."""
         self.snapshot = open_snapshot(self.path, self.snapshot)
 
     @contextmanager
@@ -163,10 +165,13 @@ class FolderStore:
                 yield transaction
 
     def compact(self, progress: Progress | None = None) -> int:
+        """Remove deleted rows: see :func:`compact`."""
         self.refresh()
         return compact(self.path, progress)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
+        """Check the last commit: see :func:`verify`."""
+
         def check(_: Commit) -> VerifyReport:
             self.refresh()
             return verify(self.path, self.snapshot, progress)
@@ -204,9 +209,9 @@ class FolderStore:
         if not path.is_dir():
             return None
         refuse_others(path, allow_index=True)
-        begun = folder.build_folder(path, build)
+        unfinished = folder.build_folder(path, build)
         with suppress(VocabtoolError):
-            store = cls(begun, model, options)
+            store = cls(unfinished, model, options)
             store.snapshot.model.check_given()
             return store
         folder.remove_builds(path)
@@ -274,18 +279,13 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         try:
             for rows in before.database.checked_rows(manifest.rows):
                 first, end = rows[0][0], rows[-1][0] + 1
-                left = [row for row in rows if live[row[0]]]
-                if left:
-                    ids, texts = ([row[at] for row in left] for at in (1, 2))
-                    facts = [
-                        [
-                            value.encode("utf-8", "surrogateescape")
-                            if type(value) is str
-                            else value
-                            for value in row[3:]
-                        ]
-                        for row in left
-                    ]
+                ids, texts, facts = [], [], []
+                for row, id_, text, *values in rows:
+                    if live[row]:
+                        ids.append(id_)
+                        texts.append(text)
+                        facts.append([_as_bytes(value) for value in values])
+                if ids:
                     _, block = next(vectors.blocks(first, end, end - first))
                     files.append_values(ids, texts, facts, columns, block[live[first:end]])
                 if progress is not None:
@@ -308,44 +308,50 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         return manifest.deleted
 
 
+def _as_bytes(value: object) -> object:
+    """Return a string as bytes, as it was before it was stored; other values stay."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:
     """Copy the last commit to a new folder: see :meth:`Index.copy`."""
     new = Path(os.path.abspath(new))  # noqa: PTH100 - links stay
     read_manifest(path)  # raises if there is no index, before a folder is made
     if new.exists() and (not new.is_dir() or any(new.iterdir())):
         raise FolderNotEmpty(f"{new}: already exists and is not an empty folder; name a new folder")
-    copied = new.with_name(f".{new.name}.part")
+    unfinished = new.with_name(f".{new.name}.part")
     if new.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{new}: is inside the index; name a folder outside")
-    with telling_full_disk(new), reading(str(copied)):
-        copied.mkdir(exist_ok=True)
-    with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(copied):
-        refuse_others(copied, allow_index=True)
-        for file in copied.iterdir():  # what an interrupted copy left
+    with telling_full_disk(new), reading(str(unfinished)):
+        unfinished.mkdir(exist_ok=True)
+    with telling_full_disk(new), lock_folder(path, to_read=True), lock_folder(unfinished):
+        refuse_others(unfinished, allow_index=True)
+        for file in unfinished.iterdir():  # what an interrupted copy left
             if file.is_dir():
                 shutil.rmtree(file)
             elif file.name != LOCK:
                 file.unlink()
         try:
-            _copy_files(path, copied, progress)
-            open_snapshot(copied).commit.database.close()  # compares what opening an index compares
+            _copy_files(path, unfinished, progress)
+            open_snapshot(unfinished).commit.database.close()  # checks the copy
             with reading(str(new)):
-                copied.rename(new)
+                unfinished.rename(new)
         except BaseException:
-            shutil.rmtree(copied, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             raise
         sync_folder(new.parent)
 
 
-def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
+def _copy_files(path: Path, new: Path, progress: Progress | None) -> None:
+    """Copy the files of the last commit to an empty folder, and compare their checksums."""
     commit = read_commit(path)
-    manifest, folder = commit.manifest, part / commit.folder.name
+    manifest, folder = commit.manifest, new / commit.folder.name
     (folder / KEYWORDS).mkdir(parents=True)
     with (
         commit.database.statements() as connection,
-        closing(sqlite3.connect(folder / NAME)) as copied,
+        closing(sqlite3.connect(folder / NAME)) as copy,
     ):
-        connection.backup(copied)  # a reader may move its journal meanwhile
+        connection.backup(copy)  # not as a file: a reader may move its journal meanwhile
     commit.database.close()
     keywords = (file for file in (commit.folder / KEYWORDS).iterdir() if file.name not in LOCKS)
     in_generation = (commit.folder / name for name in (VECTORS, *manifest.code_files))
@@ -354,7 +360,7 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
         with (
             reading(str(file)),
             file.open("rb") as opened,
-            (part / file.relative_to(path)).open("xb") as out,
+            (new / file.relative_to(path)).open("xb") as out,
         ):
             shutil.copyfileobj(opened, out, COPIED_BYTES)
             out.flush()
@@ -362,8 +368,8 @@ def _copy_files(path: Path, part: Path, progress: Progress | None) -> None:
         if progress is not None:
             progress("files copied", done / len(files))
     compare(commit.folder / VECTORS, manifest.vectors.crc32c, manifest.vectors.size)
-    for changed in (folder / KEYWORDS, folder, part):
-        sync_folder(changed)
+    for written in (folder / KEYWORDS, folder, new):
+        sync_folder(written)
 
 
 def verify(
@@ -412,6 +418,7 @@ def verify(
 
 
 def _compare_legs(keywords: Path, snapshot: FolderSnapshot, ids: list[str]) -> None:
+    """Check that the keywords contain each row of the database once, with the same id."""
     met = np.zeros(len(ids), np.bool_)
     for row, id_ in snapshot.keywords.rows_and_ids(len(ids)):
         if met[row]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -43,6 +43,8 @@ from vocabtool.index.folder import (
     FileFacts,
     Manifest,
     Source,
+    open_codes,
+    raw_vectors,
     read_again,
     refuse_another,
     remove_old_codes,
@@ -50,7 +52,7 @@ from vocabtool.index.folder import (
 from vocabtool.index.measures import CANDIDATES, Canaries, build_codes, similarity_by_chance, spread
 from vocabtool.index.model import IndexModel
 from vocabtool.index.snapshot import IndexSnapshot
-from vocabtool.index.vectors import RawVectors, VectorCodes, VectorLeg, as_stored
+from vocabtool.index.vectors import VectorCodes, VectorLeg, as_stored
 from vocabtool.keywords import tantivy_index
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms, weighted_terms
 from vocabtool.keywords.tantivy_index import TantivyReader, TantivyWriter
@@ -112,18 +114,20 @@ class FolderSnapshot(IndexSnapshot):
         self.live = ~commit.is_deleted
         if not manifest.deleted:
             self._all_rows = self.live
-        same = earlier if earlier is not None and earlier.commit.folder == commit.folder else None
-        for name, crc32c in manifest.model_files.items() if same is None else ():
+        if earlier is not None and earlier.commit.folder != commit.folder:
+            earlier = None  # of another generation, which shares no files with this one
+        for name, crc32c in manifest.model_files.items() if earlier is None else ():
             compare(path / name, crc32c)
         raw, metric = raw_vectors(commit.folder, manifest), manifest.configuration.metric
-        if same is not None and same.manifest.code_files == manifest.code_files:
-            codes: VectorCodes | None = same.vectors.codes
-        else:
-            codes = open_codes(commit.folder, manifest) if manifest.codes is not None else None
+        codes: VectorCodes | None = None
+        if earlier is not None and earlier.manifest.code_files == manifest.code_files:
+            codes = earlier.vectors.codes
+        elif manifest.codes is not None:
+            codes = open_codes(commit.folder, manifest)
         self.vectors: VectorLeg = VectorLeg(raw, metric, codes, manifest.codes)
         keywords = commit.folder / KEYWORDS
         self.whole_keywords: frozenset[str] = tantivy_index.check_files(
-            keywords, manifest.keywords, same.whole_keywords if same is not None else frozenset()
+            keywords, manifest.keywords, earlier.whole_keywords if earlier else frozenset()
         )
         self.keywords = TantivyReader(keywords)
         if self.keywords.documents < manifest.rows:
@@ -351,9 +355,8 @@ class FolderSnapshot(IndexSnapshot):
         return {name: self.column(name).count(rows, limit) for name in names}
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
-        kinds = self.manifest.fields
-        there = "".join(f", field_{at}" for at in range(len(kinds)))
-        statement = f"SELECT row, id, text{there} FROM documents JOIN fields USING (row)"
+        columns = "".join(f", field_{at}" for at in range(len(self.manifest.fields)))
+        statement = f"SELECT row, id, text{columns} FROM documents JOIN fields USING (row)"
         stored = self.commit.database.select(f"{statement} WHERE id IN (?...)", ids)
         return {
             id_: (row, values) for row, id_, *values in stored if row < self.rows and self.live[row]
@@ -361,20 +364,18 @@ class FolderSnapshot(IndexSnapshot):
 
     def rows_of_texts(self, texts: Sequence[bytes]) -> Rows:
         hashes, database = [*map(text_hash, texts)], self.commit.database
-        rows = dict(
-            database.select(
-                "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
-                f" AND source > 0 AND row < {self.rows} GROUP BY text_hash",
-                [*dict.fromkeys(hashes)],
-            )
+        statement = (
+            "SELECT text_hash, max(row) FROM fields WHERE text_hash IN (?...)"
+            f" AND source > 0 AND row < {self.rows} GROUP BY text_hash"
         )
-        twins = np.array([rows.get(digest, -1) for digest in hashes], np.int64)
-        there = np.flatnonzero(twins >= 0)
-        stored = database.fetch_each("row, id, text", "documents", twins[there])
-        for place, (_, _, text) in zip(there.tolist(), stored, strict=True):
-            if text.encode() != texts[place]:
-                twins[place] = -1
-        return twins
+        rows_by_hash = dict(database.select(statement, [*dict.fromkeys(hashes)]))
+        rows = np.array([rows_by_hash.get(text_hash, -1) for text_hash in hashes], np.int64)
+        places = np.flatnonzero(rows >= 0)
+        stored = database.fetch_each("row, id, text", "documents", rows[places])
+        for place, (_, _, text) in zip(places.tolist(), stored, strict=True):
+            if text.encode() != texts[place]:  # another text with the same hash
+                rows[place] = -1
+        return rows
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         by_id = self.commit.database.rows_of(ids)
@@ -428,37 +429,24 @@ def cutter_of(name: str, configuration: Configuration) -> Cutter:
     return cutter
 
 
-def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    configuration = manifest.configuration
-    return RawVectors(
-        folder / VECTORS, dim=configuration.dim, dtype=configuration.dtype, count=manifest.rows
-    )
-
-
 def canaries_of(commit: Commit) -> Canaries:
     """Return some documents from evenly spaced rows of a commit, with their vectors.
 
     If the index has a model, documents that were added in Python with vectors are left out.
     """
-    live, settings = np.flatnonzero(~commit.is_deleted), commit.manifest.configuration
-    of_model = "" if settings.encoder is None else "source <> 0 AND "
-    statement = "SELECT row, id, text FROM documents JOIN fields USING (row)"
-    statement += f" WHERE {of_model}row IN (?...) ORDER BY row"
-    chosen = live[spread(len(live), CANDIDATES)].tolist()
-    documents = commit.database.select(statement, chosen)
-    rows, ids, texts = [[document[at] for document in documents] for at in range(3)]
-    vectors = raw_vectors(commit.folder, commit.manifest).take(np.array(rows, np.int64))
-    return Canaries(ids, texts, vectors)
-
-
-def open_codes(folder: Path, manifest: Manifest) -> VectorCodes:
-    for name, written in manifest.code_files.items():
-        compare(folder / name, written.crc32c)
-    file = folder / manifest.code_name
-    try:
-        return VectorCodes.read(file, manifest.coded)
-    except RuntimeError as error:  # from FAISS; perhaps a compaction removed the file
-        raise InvalidFile(f"FAISS cannot read it: {error}", file=str(file)) from error
+    live = np.flatnonzero(~commit.is_deleted)
+    by_model = "" if commit.manifest.configuration.encoder is None else "source <> 0 AND "
+    documents = commit.database.select(
+        "SELECT row, id, text FROM documents JOIN fields USING (row)"
+        f" WHERE {by_model}row IN (?...) ORDER BY row",
+        live[spread(len(live), CANDIDATES)].tolist(),
+    )
+    rows = np.array([row for row, _, _ in documents], np.int64)
+    return Canaries(
+        [id_ for _, id_, _ in documents],
+        [text for _, _, text in documents],
+        raw_vectors(commit.folder, commit.manifest).take(rows),
+    )
 
 
 def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> Manifest:
@@ -472,26 +460,23 @@ def _with_codes(folder: Path, manifest: Manifest, progress: Progress | None) -> 
     if rows <= configuration.exact_below:
         return manifest
 
-    def report(what: str) -> Callable[[int, int], None] | None:
-        if progress is None:
-            return None
-        return lambda done, of: progress(what, done / max(of, 1))
+    step = "building codes"
+
+    def tell(done: int, count: int) -> None:
+        if progress is not None:
+            progress(step, done / max(count, 1))
 
     facts = manifest.codes
-    codes = None
     if facts is None or rows >= OUTGROWN * facts.coded:
-        codes, facts = build_codes(
-            raw,
-            metric=configuration.metric,
-            recall=configuration.recall,
-            progress=report("building codes"),
-        )
+        metric, recall = configuration.metric, configuration.recall
+        codes, facts = build_codes(raw, metric=metric, recall=recall, progress=tell)
     elif rows - manifest.coded >= max(MIN_TAIL, int(TAIL * rows)):
         codes = open_codes(folder, manifest)
-    if codes is None:
-        return manifest
+    else:
+        return manifest  # the few new rows are compared exactly
     if codes.rows < rows:
-        codes.add_rows(raw, report("adding codes"))
+        step = "adding codes"
+        codes.add_rows(raw, tell)
     manifest = replace(manifest, codes=facts, code_commit=manifest.commit, coded=rows)
     file = folder / manifest.code_name
     codes.write(file)
@@ -609,21 +594,28 @@ class FolderTransaction:
         self, texts: list[str], facts: Sequence[Sequence[object]], columns: Sequence[str]
     ) -> list[Terms]:
         """Return the terms of each text, weighted by field if texts consist of several fields."""
-        if not (names := weights_of(self.searched_fields)):
+        if not self.searched_fields:
             return self._cutter.terms(texts)
-        stored = {column(self._kinds, name): name for name in names if name in self._kinds}
-        there = [(at, stored[name]) for at, name in enumerate(columns, 2) if name in stored]
-        values = (
-            {
-                name: value.decode("utf-8", "surrogateescape")
-                for at, name in there
-                if isinstance(value := fact[at], bytes)
-            }
-            for fact in facts
-        )
-        return weighted_terms(self._cutter, texts, values, self.searched_fields)
+        names = weights_of(self.searched_fields)
+        by_column = {column(self._kinds, name): name for name in names if name in self._kinds}
+        # The facts of a row begin with two others: the source and the hash of the text.
+        searched = [
+            (at, by_column[name]) for at, name in enumerate(columns, 2) if name in by_column
+        ]
+
+        def values() -> Iterator[dict[str, str]]:
+            for row in facts:
+                fields = {}
+                for at, name in searched:
+                    value = row[at]
+                    if isinstance(value, bytes):
+                        fields[name] = value.decode("utf-8", "surrogateescape")
+                yield fields
+
+        return weighted_terms(self._cutter, texts, values(), self.searched_fields)
 
     def delete(self, rows: Rows) -> None:
+        """Mark rows as deleted."""
         self._is_deleted = self._all_deleted()
         self._is_deleted[rows] = True
 
@@ -637,16 +629,19 @@ class FolderTransaction:
         of_sources = [self.database.fetch_rows(statement, (number,)) for number in numbers]
         rows: Rows = np.sort(np.concatenate([np.zeros(0, np.int64), *of_sources]))
         rows = rows[rows < self._before.manifest.rows]
-        was_there: Rows = rows[~self._before.is_deleted[rows]]
-        return was_there
+        live: Rows = rows[~self._before.is_deleted[rows]]
+        return live
 
     def register_sources(self, sources: Sequence[Source]) -> None:
+        """Set the FILEs of the documents; a source is their number, counted from 1."""
         self.manifest = replace(self.manifest, sources=(*sources,))
 
     def canaries(self) -> Canaries:
+        """Return some documents of the last commit: see :func:`canaries_of`."""
         return canaries_of(self._before)
 
     def _all_deleted(self) -> Mask:
+        """Return the mask of deleted rows, as long as there are rows now."""
         new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
         return np.concatenate([self._is_deleted, new])
 
@@ -667,7 +662,8 @@ class FolderTransaction:
             self._keywords.commit()
             keywords = tantivy_index.checksums(self.folder / KEYWORDS, keywords)
         for name, kind in self._kinds.items():
-            if self.manifest.fields.get(name, "null") == "null" != kind:
+            has_kind = self.manifest.fields.get(name, "null") != "null"
+            if kind != "null" and not has_kind:
                 self.database.set_kind(column(self._kinds, name), kind, self.manifest.rows)
         done = replace(
             manifest,

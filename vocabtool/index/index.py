@@ -5,50 +5,41 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vocabtool.choices import COMMIT_ROWS, COMMIT_SECONDS, MAX_REMOVED, OnExisting
 from vocabtool.documents.batch import Document
 from vocabtool.documents.options import ReadArguments, ReadOptions
-from vocabtool.encoders.encoder import Encoder, EncoderOptions, Vectors
-from vocabtool.encoders.open_encoder import Model
+from vocabtool.encoders.encoder import Encoder, Vectors
 from vocabtool.errors import NotFound, UnsupportedFormat, VocabtoolError
 from vocabtool.index import folder_store
 from vocabtool.index import snapshot as contents
 from vocabtool.index.database import id_in_utf8
 from vocabtool.index.folder import (
     Configuration,
-    IndexOptions,
+    Creation,
+    CreationForSources,
     Manifest,
+    Opening,
     home,
     is_address,
 )
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.measures import compare_canaries
-from vocabtool.index.model import open_model, vocabulary_alone
-from vocabtool.index.snapshot import (
-    DocumentsChanged,
-    IndexSnapshot,
-    IndexStats,
-    VerifyReport,
-)
+from vocabtool.index.model import open_model
+from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot, IndexStats, VerifyReport
 from vocabtool.search.hits import Hits
-from vocabtool.search.query import understand
-from vocabtool.search.search import find_similar, search
-from vocabtool.search.settings import Calibration, Search, Searches, Settings
+from vocabtool.search.search import find_similar
+from vocabtool.search.settings import Calibration, Search, Searches
 from vocabtool.system.arguments import check_arguments, takes
 from vocabtool.system.messages import Progress, plural
-from vocabtool.system.parallel import parallel_map
 
 if TYPE_CHECKING:
     from vocabtool.documents.files import Sources
@@ -65,45 +56,11 @@ NO_VECTORS: Final = (
     "no --model: queries are searched by their words only. To search by vectors too, pass the "
     "vector of the query (search --vector FILE) or the model that made the vectors (search --model)"
 )
-
 NO_STOP_WORDS: Final = (
     "no list of stop words for {language}: every word of a query is searched, however common it is"
 )
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Opening(EncoderOptions):
-    """The arguments of :meth:`Index.open`."""
-
-    path: str | Path
-    model: Model | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Creation(IndexOptions, Opening):
-    """The arguments of :meth:`Index.create`."""
-
-    sample: Iterable[str | bytes] | None = None
-    force: bool = False
-    in_place: bool = True
-    build: str | None = None
-
-
-@dataclass(frozen=True)
-class CreationForSources(IndexOptions, EncoderOptions):
-    """The arguments of :meth:`Index.create_for`."""
-
-    path: str | Path
-    sources: Sources
-    model: Model | None = None
-    read: ReadOptions = field(kw_only=True)
-    vectors: Given | None = field(default=None, kw_only=True)
-    notify: Callable[[str], object] | None = field(default=None, kw_only=True)
-    force: bool = field(default=False, kw_only=True)
-    in_place: bool = field(default=True, kw_only=True)
-    build: str | None = field(default=None, kw_only=True)
 
 
 class Index:
@@ -167,34 +124,21 @@ class Index:
         contain an index. Raises ``ValueError`` for conflicting arguments, and
         :class:`VocabtoolError` for other errors.
         """
-        of_model, kind = request.given_options(), store_class(request.path)
-        if request.build is not None and not (request.force and not request.in_place):
-            raise ValueError("build needs force=True and in_place=False")
-        if request.build is not None:
-            options = {name: value for name, value in of_model.items() if name != "dim"}
-            options = options if request.model is None else of_model
-            begun = kind.open_build(request.path, request.build, request.model, options)
-            if begun is not None:
-                return cls(begun)
-        if request.model is not None:
-            opened = open_model(request.model, of_model, request.sample)
-        elif request.dim is None:
-            raise ValueError(
-                "pass a model, or dim (the length of your own vectors); to search keywords alone, "
-                "pass dim=1 and vectors of zeros"
-            )
-        elif others := [name for name in of_model if name not in ("dim", "vocabulary", "rule")]:
-            raise ValueError(f"{others[0]}: this argument needs a model")
-        else:
-            opened = vocabulary_alone(request.vocabulary, request.rule)
-        configuration = opened.configuration(request, request.dim or 0, kind.exact_below)
-        replaces, build = request.force, request.build
-        index = cls(
-            kind.create(request.path, configuration, opened, replaces=replaces, build=build)
-        )
-        if index.is_build and request.force and request.in_place:
-            return index.put_in_place()
-        return index
+        kind, build = store_class(request.path), request.build
+        if build is not None:
+            if request.in_place or not request.force:
+                raise ValueError("build needs force=True and in_place=False")
+            options = request.given_options()
+            if request.model is None:
+                options.pop("dim", None)  # not an option of a model, but the length of own vectors
+            store = kind.open_build(request.path, build, request.model, options)
+            if store is not None:
+                return cls(store)
+        opened = open_model(request)
+        settings = opened.configuration(request, kind.exact_below)
+        store = kind.create(request.path, settings, opened, replaces=request.force, build=build)
+        index = cls(store)
+        return index.put_in_place() if index.is_build and request.in_place else index
 
     @classmethod
     @takes(CreationForSources)
@@ -209,8 +153,7 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
-        # A search needs no loading, so it is imported here.
-        from vocabtool.index import documents, load
+        from vocabtool.index import documents, load  # a search loads nothing
 
         sources, read, notify = request.sources, request.read, request.notify or (lambda note: None)
         names = {argument.name for argument in fields(Creation)} - {"sample"}
@@ -222,8 +165,7 @@ class Index:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
             notify(NO_VECTORS)
         elif shards is None:
-            # An address is no folder that a FILE could be in.
-            outside = home(Path(request.path))
+            outside = home(Path(request.path))  # an address is no folder that a FILE could be in
             arguments["sample"] = load.sample_for_weights(sources, read, outside, notify)
         elif request.fitted is None:
             arguments["fitted"] = load.weights_in_shards(shards)
@@ -357,10 +299,8 @@ class Index:
         Raises :class:`InvalidCondition` for an invalid ``where``.
         """
         snapshot = self._snapshot
-        rows = snapshot.rows_in_order(where)
-        return (
-            document for _, documents in contents.blocks(snapshot, rows) for document in documents
-        )
+        blocks = contents.blocks(snapshot, snapshot.rows_in_order(where))
+        return (document for _, documents in blocks for document in documents)
 
     @check_arguments
     def vectors(self, ids: Iterable[str]) -> dict[str, Vectors]:
@@ -453,25 +393,25 @@ class Index:
         """
         if (ids is None) == (where is None):
             raise ValueError("pass either ids or where (a condition)")
+        ids = [ids] if isinstance(ids, str) else ids or ()
         if dry_run:
             self.refresh()
             if where is not None:
                 return len(self._snapshot.rows_in_order(where))
-            known = map(id_in_utf8, [ids] if isinstance(ids, str) else ids or ())
-            return len(self._snapshot.rows_of([*known]))
+            return len(self._snapshot.rows_of([*map(id_in_utf8, ids)]))
         with self.writer() as writer:
-            if where is not None:
-                self.refresh()
-                last = self._snapshot
-                rows = last.rows_in_order(where)
-                if len(rows) > MAX_REMOVED * last.manifest.live and not force:
-                    raise VocabtoolError(
-                        f"{self.name}: {len(rows):,} of {last.manifest.live:,} documents satisfy "
-                        "the condition. This is more than a third, so nothing was deleted. Check "
-                        f"{where!r}; --force (force=True) deletes the documents"
-                    )
-                return writer.delete(contents.ids(last, where))
-            return writer.delete(ids or ())
+            if where is None:
+                return writer.delete(ids)
+            self.refresh()
+            last = self._snapshot
+            count, live = len(last.rows_in_order(where)), last.manifest.live
+            if count > MAX_REMOVED * live and not force:
+                raise VocabtoolError(
+                    f"{self.name}: {count:,} of {live:,} documents satisfy the condition. This is "
+                    f"more than a third, so nothing was deleted. Check {where!r}; --force "
+                    "(force=True) deletes the documents"
+                )
+            return writer.delete(contents.ids(last, where))
 
     def refresh(self) -> bool:
         """Switch to the last commit; return whether it is newer than the commit read before."""
@@ -595,15 +535,13 @@ class Index:
             force=force,
         )
 
-    def _load(
-        self, progress: Progress | None, commit_seconds: float, **arguments: Any
-    ) -> LoadReport:
-        """Run a load. ``arguments``: those of :class:`Loader` that this object does not know."""
+    def _load(self, progress: Progress | None, commit_seconds: float, **more: Any) -> LoadReport:
+        """Run a load. ``more``: the arguments of :class:`Loader` that only the caller knows."""
         from vocabtool.index.load import Loader  # a search loads nothing
 
         with self.writer(progress, commit_seconds=commit_seconds) as writer:
             self.refresh()
-            loader = Loader(self.name, self.path, self._snapshot, writer, progress, **arguments)
+            loader = Loader(self.name, self.path, self._snapshot, writer, progress, **more)
             return loader.run()
 
     @takes(Search)
@@ -622,24 +560,23 @@ class Index:
         Raises :class:`VocabtoolError`, ``ValueError`` for invalid arguments, and ``TypeError`` for
         unknown arguments.
         """
-        dim = self._snapshot.manifest.configuration.dim
-        vector = request.vector
-        is_list = request.text is None and vector is None
-        if is_list and not (request.where or request.sort or request.facets):
+        dim, vector = self._snapshot.manifest.configuration.dim, request.vector
+        lists = request.where or request.sort or request.facets
+        if request.text is None and vector is None and not lists:
             raise ValueError(
                 "search needs a text, a vector, 'where', 'sort' or 'facets'; got none of them"
             )
-        if vector is not None:
-            if isinstance(vector, str | Path):
-                from vocabtool.documents.vectors import read_vector  # most searches need no file
+        if isinstance(vector, str | Path):
+            from vocabtool.documents.vectors import read_vector  # most searches need no file
 
-                vector = read_vector(str(vector))
+            vector = read_vector(str(vector))
+        if vector is not None:
             vector = np.asarray(vector)
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
         return self._read(
-            lambda snapshot: self._search(snapshot, [request.text], vector, 1, request)
+            lambda snapshot: contents.search_texts(snapshot, [request.text], vector, 1, request)
         )[0]
 
     @takes(Searches)
@@ -653,59 +590,9 @@ class Index:
         if isinstance(request.texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
         texts, vectors, threads = request.texts, request.vectors, request.threads
-        return self._read(lambda snapshot: self._search(snapshot, texts, vectors, threads, request))
-
-    def _search(
-        self,
-        snapshot: IndexSnapshot,
-        texts: Sequence[str | None],
-        given: NDArray[Any] | Sequence[Any] | None,
-        threads: int | None,
-        settings: Settings,
-    ) -> list[Hits]:
-        began = perf_counter()
-        manifest, model = snapshot.manifest, snapshot.model
-        configuration, calibration = manifest.configuration, manifest.calibration
-        encoded_vectors: Vectors | list[Vectors | None] = [None] * len(texts)
-        if given is not None:
-            with np.errstate(over="ignore"):  # infinity is refused by the vector leg
-                encoded_vectors = np.asarray(given, np.float32)
-            if encoded_vectors.shape != (len(texts), configuration.dim):
-                wanted = f"shape ({len(texts)}, {configuration.dim})"
-                raise ValueError(f"vectors must have {wanted}, got {encoded_vectors.shape}")
-        elif texts != [None] and settings.fusion != "keyword" and model.encoder is not None:
-            to_encode: dict[int, str] = {}  # by the place in ``texts``
-            for place, text in enumerate(texts):
-                _, operators, for_vector = understand(snapshot, text or "", settings.literal)
-                if for_vector or not operators:
-                    to_encode[place] = for_vector
-            if to_encode:
-                encoded = model.encoder.encode_queries([*to_encode.values()])
-                for place, vector in zip(to_encode, encoded, strict=True):
-                    encoded_vectors[place] = vector
-        encoding = perf_counter() - began
-
-        def ask(query: tuple[str | None, Vectors | None]) -> Hits:
-            text, vector = query
-            chance = None
-            if vector is not None and manifest.chance is not None:
-                scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
-                chance = manifest.chance.similarity * float(scale)
-            return search(
-                snapshot,
-                text,
-                vector,
-                settings=settings,
-                calibrated=None if calibration is None else calibration.a,
-                chance=chance,
-                is_own=given is not None,
-                encoding=encoding,
-            )
-
-        if len(texts) == 1:
-            return [ask((texts[0], encoded_vectors[0]))]
-        queries = zip(texts, encoded_vectors, strict=True)
-        return [*parallel_map(ask, queries, workers=threads or os.cpu_count() or 1)]
+        return self._read(
+            lambda snapshot: contents.search_texts(snapshot, texts, vectors, threads, request)
+        )
 
     @check_arguments
     def similar(

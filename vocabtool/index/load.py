@@ -339,7 +339,9 @@ class Loader:
             )
         elif encoder is not None and self._before.manifest.configuration.encoder is not None:
             self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
-        pending = Stream.from_generator(partial(self._pending, group, shards, cuts=not has_vectors))
+        pending = Stream.from_generator(
+            partial(self._pending_batches, group, shards, cuts=not has_vectors)
+        )
         estimated, read_before = 0, counts["read"] - self._start
         size = sum(file.size for file in self._files)
         speed = Speed(read_before if has_vectors else counts["encoded"])
@@ -437,7 +439,7 @@ class Loader:
             begun=self._hashed,
         )
 
-    def _pending(
+    def _pending_batches(
         self, group: FileGroup, shards: Shards | None, *, cuts: bool
     ) -> Iterator[PendingBatch]:
         """Yield the documents that are not loaded yet, checked.

@@ -91,9 +91,9 @@ def build_codes(
     random = np.random.default_rng(SEED)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = raw.read_rows(rows)
-    there = sample.any(axis=1)
-    if there.any() and not there.all():
-        rows, sample = rows[there], sample[there]
+    is_nonzero = sample.any(axis=1)
+    if is_nonzero.any() and not is_nonzero.all():
+        rows, sample = rows[is_nonzero], sample[is_nonzero]
     codes = VectorCodes.train(sample, lists, metric)
     kinds = queries_unlike_documents(sample, rows, metric, random)
     wanted = 1 - (1 - recall) / EASIER
@@ -113,33 +113,38 @@ def build_codes(
 def _choose_setting(
     raw: RawVectors, codes: VectorCodes, kinds: list[QuerySample], metric: Metric, recall: float
 ) -> tuple[int, int, float]:
-    """Return how many lists to visit, how many rows to score exactly, and the recall."""
+    """Return how many lists to visit, how many rows to score exactly, and the recall.
+
+    This is the cheapest setting that reaches ``recall``, allowing for the error of measurement. If
+    none does, it is the setting with the highest recall.
+    """
     truths = [nearest_rows(raw, kind, metric) for kind in kinds]
     counts = _steps(32, min(codes.rows, MAX_CANDIDATES))
-    best, enough, cost = (1, 0, -1.0), None, math.inf
+    best, cheapest, lowest_cost = (1, 0, -1.0), None, math.inf
     for probes in _steps(1, codes.lists):
         share = probes / codes.lists
-        if codes.cost(share, 0, raw.dim) >= cost:
+        if codes.cost(share, 0, raw.dim) >= lowest_cost:
             break
         measured = [
             recall_by_count(truth, codes.candidates(queries, counts[-1], probes), counts)
             for (queries, _), truth in zip(kinds, truths, strict=True)
         ]
-        for count, values in zip(counts, zip(*measured, strict=True), strict=True):
-            setting = (probes, count, round(min(mean for mean, _ in values), 4))
-            best = max(best, setting, key=lambda one: one[2])
-            if min(mean - error for mean, error in values) >= recall:
-                if (now := codes.cost(share, count, raw.dim)) < cost:
-                    enough, cost = setting, now
+        for count, recalls in zip(counts, zip(*measured, strict=True), strict=True):
+            setting = (probes, count, round(min(mean for mean, _ in recalls), 4))
+            best = max(best, setting, key=lambda setting: setting[2])
+            if min(mean - error for mean, error in recalls) >= recall:
+                cost = codes.cost(share, count, raw.dim)
+                if cost < lowest_cost:
+                    cheapest, lowest_cost = setting, cost
                 break
-    return enough or best
+    return cheapest or best
 
 
 def _steps(first: int, last: int) -> list[int]:
     """Return numbers from ``first`` to ``last``, such as 4, 6, 8, 12, 16."""
     powers = range(first.bit_length() - 1, last.bit_length())
-    every = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
-    return [step for step in every if first <= step < last] + [last]
+    steps = sorted({1 << power for power in powers} | {3 << power >> 1 for power in powers})
+    return [step for step in steps if first <= step < last] + [last]
 
 
 def queries_unlike_documents(
@@ -149,24 +154,26 @@ def queries_unlike_documents(
 
     ``vectors``: a sample of the stored vectors, shape (n, dim). ``rows``: their rows.
     """
+    # Places in the sample: of vectors that may be far from others, and of their neighbours.
     tried = np.sort(random.permutation(len(rows))[: QUERIES * TRIED])
     scores = products(vectors[tried], vectors, metric)
-    scores[np.arange(len(tried)), tried] = -np.inf
-    place = max(0, len(rows) - NEAREST)
-    near = np.argpartition(scores, place, axis=1)[:, place:]
-    tenth = np.take_along_axis(scores, near, 1).min(axis=1)
+    scores[np.arange(len(tried)), tried] = -np.inf  # a vector is not its own neighbour
+    first = max(0, len(rows) - NEAREST)
+    neighbours = np.argpartition(scores, first, axis=1)[:, first:]
+    # A vector is far from others if even its tenth neighbour has a low similarity.
+    lowest = np.take_along_axis(scores, neighbours, 1).min(axis=1)
     squares = np.einsum("ij,ij->i", vectors[tried], vectors[tried])
     if metric == "l2":
-        tenth = tenth - squares
+        lowest = lowest - squares
     elif metric == "inner-product":
-        tenth = tenth / np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))
-    far = tried[np.sort(np.argsort(tenth, kind="stable")[:QUERIES])]
-    apart = vectors[tried] - vectors[near].mean(axis=1)
-    some = vectors[np.sort(random.permutation(len(rows))[:MIXED])]
+        lowest = lowest / np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))
+    far = tried[np.sort(np.argsort(lowest, kind="stable")[:QUERIES])]
+    differences = vectors[tried] - vectors[neighbours].mean(axis=1)
+    to_mix = vectors[np.sort(random.permutation(len(rows))[:MIXED])]
     return [
         (vectors[far], rows[far]),
-        mixtures(some, vectors, metric, random),
-        mixtures(apart, vectors, metric, random),
+        mixtures(to_mix, vectors, metric, random),
+        mixtures(differences, vectors, metric, random),
     ]
 
 
@@ -204,19 +211,19 @@ def nearest_rows(
         own = np.flatnonzero((own_rows >= first) & (own_rows < first + len(vectors)))
         scores[own, own_rows[own] - first] = -np.inf
         better = np.flatnonzero((scores > best[:, NEAREST:]).any(axis=0))
-        both = np.concatenate([best, scores[:, better]], axis=1)
+        scores = np.concatenate([best, scores[:, better]], axis=1)
         numbers = np.broadcast_to(better + first, (count, len(better)))
         numbers = np.concatenate([rows, numbers], axis=1)
-        if both.shape[1] > 8 * NEAREST:  # sorting them all would be slow
-            few = np.sort(np.argpartition(-both, NEAREST, axis=1)[:, : NEAREST + 1], axis=1)
-            both = np.take_along_axis(both, few, 1)
+        if scores.shape[1] > 8 * NEAREST:  # sorting them all would be slow
+            few = np.sort(np.argpartition(-scores, NEAREST, axis=1)[:, : NEAREST + 1], axis=1)
+            scores = np.take_along_axis(scores, few, 1)
             numbers = np.take_along_axis(numbers, few, 1)
-        order = np.argsort(-both, axis=1, kind="stable")[:, : NEAREST + 1]
-        best, rows = np.take_along_axis(both, order, 1), np.take_along_axis(numbers, order, 1)
-    near, there = best[:, :NEAREST], np.isfinite(best[:, :NEAREST])
-    last = np.where(np.isfinite(best[:, NEAREST:]), best[:, NEAREST:], LOWEST)
-    nearer = near > last + ALIKE * np.maximum(1, np.abs(last))
-    return rows[:, :NEAREST], there & nearer
+        order = np.argsort(-scores, axis=1, kind="stable")[:, : NEAREST + 1]
+        best, rows = np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
+    ten, eleventh = best[:, :NEAREST], best[:, NEAREST:]
+    eleventh = np.where(np.isfinite(eleventh), eleventh, LOWEST)
+    is_nearer = ten > eleventh + ALIKE * np.maximum(1, np.abs(eleventh))
+    return rows[:, :NEAREST], np.isfinite(ten) & is_nearer
 
 
 def recall_by_count(
@@ -254,11 +261,12 @@ def measure_recall(
     size = min(REMEASURED_SAMPLE, raw.count)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = raw.read_rows(rows)
-    there = sample.any(axis=1)
-    if not there.any():
+    is_nonzero = sample.any(axis=1)
+    if not is_nonzero.any():
         return 1.0
+    rows, sample = rows[is_nonzero], sample[is_nonzero]
     recalls = []
-    for kind in queries_unlike_documents(sample[there], rows[there], metric, random):
+    for kind in queries_unlike_documents(sample, rows, metric, random):
         queries, own_rows = kind
         returned = np.full((len(queries), NEAREST), -1)
         for place, (query, own) in enumerate(zip(queries, own_rows.tolist(), strict=True)):
@@ -293,8 +301,8 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
         queries = mixtures(sample, sample, metric, random)[0][:CHANCE_MIXTURES]
         nearest = np.full(len(queries), -np.inf, np.float32)
         for _, vectors in raw.blocks():
-            there = vectors[vectors.any(axis=1)]
-            best = _similarities(queries, there, metric).max(axis=1, initial=-np.inf)
+            nonzero = vectors[vectors.any(axis=1)]
+            best = _similarities(queries, nonzero, metric).max(axis=1, initial=-np.inf)
             np.maximum(nearest, best, out=nearest)
         reached = max(
             float(np.quantile(similarities, CHANCE_SHARE)) for similarities in (pairs, nearest)
@@ -303,6 +311,10 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
 
 def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
+    """Return the similarity of each query to each vector, shape (queries, vectors).
+
+    For an inner product, queries are scaled to length 1.
+    """
     scores = products(queries, vectors, metric)
     squares = np.einsum("ij,ij->i", queries, queries)[:, np.newaxis]
     if metric == "l2":
@@ -379,11 +391,12 @@ def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metri
     return Agreement(len(texts), min(float(agreements[worst]), 1.0))
 
 
-def _agreements(some: Vectors, others: Vectors) -> NDArray[np.float64]:
-    one, other = some.astype(np.float64), others.astype(np.float64)
-    squares = (one**2 + other**2).sum(axis=1)
+def _agreements(vectors: Vectors, others: Vectors) -> NDArray[np.float64]:
+    """Return the agreement of each vector with the other one; 1 if both are zero."""
+    a, b = vectors.astype(np.float64), others.astype(np.float64)
+    squares = (a**2 + b**2).sum(axis=1)
     agreements = np.ones(len(squares))
-    np.divide(2 * (one * other).sum(axis=1), squares, out=agreements, where=squares > 0)
+    np.divide(2 * (a * b).sum(axis=1), squares, out=agreements, where=squares > 0)
     return agreements
 
 

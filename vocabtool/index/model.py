@@ -22,11 +22,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
-from hashlib import blake2b
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, cast
@@ -62,11 +61,11 @@ from vocabtool.errors import (
 from vocabtool.formats.binary_vectors import open_array
 from vocabtool.formats.files import split_kind
 from vocabtool.formats.vocabulary_files import facts_of, with_facts
-from vocabtool.index.folder import Configuration, IndexOptions, Manifest
+from vocabtool.index.folder import Configuration, Creation, IndexOptions, Manifest
 from vocabtool.index.measures import NAME_IT, Canaries, compare_canaries
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.search.store import KnownWords
-from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.byte_strings import MappedStrings, hashes_of
 from vocabtool.system.own_files import checksum, from_json, user_cache, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
 from vocabtool.tokenization.words import GivenWords, Words, words_of
@@ -75,8 +74,6 @@ from vocabtool.vocabulary import Marker, Vocabulary
 COMPARED: Final = (*WRAPPED, "fingerprint")  # an error shows both values of these
 MAX_MATRIX: Final = 32 << 20  # bytes of a matrix in an index; a larger one is in the user's cache
 FACTS: Final = b"vocabtool"  # key in the metadata of an Arrow file
-HASH_BYTES: Final = 8
-MANY: Final = 1_000  # entries of a call for which it pays to make a dictionary
 DELETE_IT: Final = "delete this file: it is made again from the model"
 TOKENIZER: Final = re.compile("tokenizer:(tokenizer-[0-9a-f]{64})")
 # Models that an index never opens by their recorded name, and why.
@@ -114,19 +111,16 @@ class OpenedModel:
         """The words of a vocabulary that the user passed."""
         return self.words if "vocabulary" in self.options else None
 
-    def configuration(self, options: IndexOptions, dim: int, exact_below: int) -> Configuration:
-        """Return the settings of a new index.
-
-        ``dim``: the length of the user's own vectors. ``exact_below``: the default of the option.
-        """
-        chosen = {option.name: getattr(options, option.name) for option in fields(IndexOptions)}
-        if options.exact_below is None:
+    def configuration(self, request: Creation, exact_below: int) -> Configuration:
+        """Return the settings of a new index. ``exact_below``: the default of this option."""
+        chosen = {option.name: getattr(request, option.name) for option in fields(IndexOptions)}
+        if request.exact_below is None:
             chosen["exact_below"] = exact_below
         encoder, words = self.encoder, self.words
         return Configuration(
             **chosen,
-            dim=dim if encoder is None else encoder.dim,
-            cutter=Cutter(options.language).fingerprint,
+            dim=(request.dim or 0) if encoder is None else encoder.dim,
+            cutter=Cutter(request.language).fingerprint,
             model=self.model,
             kind=None if encoder is None else encoder.kind,
             options=self.options,
@@ -145,88 +139,94 @@ class OpenedModel:
         """
         checksums: dict[str, int] = {}
 
-        def save(kind: str, fingerprint: str, ending: str, write: Callable[[Path], None]) -> None:
+        def save(write: Callable[[Any, Path], None], content: Any, kind: str, ending: str) -> None:
             file = folder / f".vocabtool-{kind}.tmp"
-            write(file)
+            write(content, file)
             crc = checksum(file)
-            name = f"{kind}-{fingerprint:.16}-{crc:08x}{ending}"
+            name = f"{kind}-{content.fingerprint:.16}-{crc:08x}{ending}"
             file.replace(folder / name)
             checksums[name] = crc
 
         if self.words is not None:
-            known = self.words.vocabulary
-            save("vocabulary", known.fingerprint, ".arrow", partial(write_vocabulary, known))
+            save(write_vocabulary, self.words.vocabulary, "vocabulary", ".arrow")
         if self.weights is not None:
-            fitted = self.weights
-            save("weights", fitted.fingerprint, ".arrow", partial(write_weights, fitted))
-        if self.vectors is not None:
-            if self.vectors.matrix.nbytes > MAX_MATRIX:
-                keep_in_cache(self.vectors)
-            else:
-                write = partial(write_matrix, self.vectors)
-                save("matrix", self.vectors.fingerprint, ".npy", write)
+            save(write_weights, self.weights, "weights", ".arrow")
+        if self.vectors is not None and self.vectors.matrix.nbytes > MAX_MATRIX:
+            keep_in_cache(self.vectors)
+        elif self.vectors is not None:
+            save(write_matrix, self.vectors, "matrix", ".npy")
         if self.tokenizer is not None:
-            _, _, name = str(self.rule or self.options["rule"]).partition(":")
-            file = folder / name
-            with whole_file(file) as written:
-                written.write(self.tokenizer)
-            checksums[file.name] = checksum(file)
+            name = str(self.rule or self.options["rule"]).removeprefix("tokenizer:")
+            with whole_file(folder / name) as file:
+                file.write(self.tokenizer)
+            checksums[name] = checksum(folder / name)
         return checksums
 
 
-def open_model(
-    model: Model, options: Mapping[str, Any], sample: Iterable[str | bytes] | None
-) -> OpenedModel:
-    """Open the encoder for a new index. ``sample``: texts on which weights are fitted.
+def open_model(request: Creation) -> OpenedModel:
+    """Open the encoder for a new index, or only a vocabulary if there is no model.
 
-    Raises :class:`VocabtoolError` if weights must be fitted and there is no sample.
+    Raises ``ValueError`` for arguments that need a model or a vocabulary, and
+    :class:`VocabtoolError` if weights must be fitted and there is no sample.
     """
+    model, options = request.model, request.given_options()
+    if model is None:
+        if request.dim is None:
+            raise ValueError(
+                "pass a model, or dim (the length of your own vectors); to search keywords alone, "
+                "pass dim=1 and vectors of zeros"
+            )
+        for name in options:
+            if name not in ("dim", "vocabulary", "rule"):
+                raise ValueError(f"{name}: this argument needs a model")
+        if request.vocabulary is None:
+            if request.rule is not None:
+                raise ValueError(f"rule {request.rule!r} needs a vocabulary or a model")
+            return OpenedModel(None, None)
+        words = words_of(request.vocabulary, request.rule)
+        return _with_vocabulary(OpenedModel(None, words), words)
     encoder = open_encoder(model, **options)
     if isinstance(encoder, StaticEncoder) and encoder.needs_fit:
-        if sample is None:
+        if request.sample is None:
             raise VocabtoolError(
                 f"{model}: its word weights must be fitted on a sample of the corpus. Index "
                 "documents from files, pass fitted weights (in Python fitted=FILE), use no weights "
                 "(--weights none), or pass sample=texts (in Python)"
             )
-        encoder = encoder.fit(sample)
-    kept = {name: value for name, value in options.items() if name in STORED and value is not None}
+        encoder = encoder.fit(request.sample)
+    recorded = {
+        name: value for name, value in options.items() if name in STORED and value is not None
+    }
     for name in WRAPPED:  # prompts may be those of the model's files
-        if (value := getattr(encoder.options, name)) is not None:
-            kept[name] = value
-    if (words := encoder.options.words) is not None:
-        kept.pop("rule", None)
-        return _with_vocabulary(OpenedModel(encoder, words, _name(model), kept), words)
+        value = getattr(encoder.options, name)
+        if value is not None:
+            recorded[name] = value
+    own_words = encoder.options.words
+    if own_words is not None:
+        recorded.pop("rule", None)
+        return _with_vocabulary(OpenedModel(encoder, own_words, _name(model), recorded), own_words)
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
-    return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), kept, rule))
-
-
-def vocabulary_alone(vocabulary: GivenWords | None, rule: str | None) -> OpenedModel:
-    """Return a model without an encoder. Raises ``ValueError`` for a rule without a vocabulary."""
-    if vocabulary is None:
-        if rule is not None:
-            raise ValueError(f"rule {rule!r} needs a vocabulary or a model")
-        return OpenedModel(None, None)
-    words = words_of(vocabulary, rule)
-    return _with_vocabulary(OpenedModel(None, words), words)
+    return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), recorded, rule))
 
 
 def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
+    """Record the address of a vocabulary that the user passed, and its rule if it has one."""
     model, name = words.source or (None, None)
     address = "" if model is None else (_name(model) or "") + (f"#{name}" if name else "")
-    options = {**opened.options, "vocabulary": address}
-    opened = replace(opened, options=options)
+    opened = replace(opened, options={**opened.options, "vocabulary": address})
     if words.rule is None:
         return opened
-    kept = _with_tokenizer(replace(opened, rule=words.rule))
-    if words.how == "recovered":  # by a file that may contain several tokenizers
+    with_rule = _with_tokenizer(replace(opened, rule=words.rule))
+    if words.how == "recovered":
+        # The rule names a file that may contain several tokenizers, and so split texts differently.
         again = Words.of(words.vocabulary, rule=words.rule)
-        return kept if again.fingerprint == words.fingerprint else opened
-    return kept
+        if again.fingerprint != words.fingerprint:
+            return opened
+    return with_rule
 
 
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
-    """If the word rule names a tokenizer file, add its content, and name it by its hash."""
+    """If the word rule names a tokenizer file, add its content. The rule then names its hash."""
     named = opened.rule or opened.options.get("rule")
     file = tokenizer_file(named) if isinstance(named, str) else None
     if file is None:
@@ -284,6 +284,7 @@ class IndexModel:
         self.vocabulary: GivenWords | None = self._options.pop("vocabulary", None)
         if self.vocabulary is None:
             return
+        # With a vocabulary, the rule is that of its words and not an option of the model.
         self._words_rule: str | None = self._options.pop("rule", None)
         if self._configuration.words is None:
             raise VocabtoolError(
@@ -306,32 +307,38 @@ class IndexModel:
     def check_given(self) -> None:
         """Raise :class:`OtherModel` if the model passed by the caller did not make the vectors."""
         if self._given is not None:
-            _ = self.encoder
+            _ = self.encoder  # opens the model, which compares it
             return
         recorded, differences = self._configuration.options, self._differences()
-        others = [
+        changed = [
             name
             for name, value in self._options.items()
             if name in STORED and value not in (None, recorded.get(name))
         ]
-        if differences or (others and self._configuration.encoder is None):
-            what = differences or f"it has no model for --{others[0].replace('_', '-')}"
+        if differences or (changed and self._configuration.encoder is None):
+            what = differences or f"it has no model for --{changed[0].replace('_', '-')}"
             raise VocabtoolError(
                 f"{self._name}: created with other options: {what}. Leave the option out, or "
                 "index the documents again (in a new folder, or with --force)"
             )
-        if not {*others} <= {*COMPARED}:
-            _ = self.encoder
+        if not {*changed} <= {*COMPARED}:
+            _ = self.encoder  # only the opened model shows whether the option changes its vectors
 
     def _differences(self) -> str:
-        recorded: dict[str, Any] = {**dict.fromkeys(PROMPT_OPTIONS, ""), "fingerprint": ""}
+        """Return the options of the caller's model that the index recorded with other values."""
+        recorded = {
+            **dict.fromkeys(PROMPT_OPTIONS, ""),
+            "fingerprint": "",
+            **self._configuration.options,
+            "dim": self._configuration.dim,
+        }
         given = self._options
-        if is_encoder(self._given):  # it has its options
-            there: Any = self._given
-            own = there.options.given_options()
+        if is_encoder(self._given):  # an encoder has its own options
+            encoder: Any = self._given
+            own = encoder.options.given_options()
             given = {name: own.get(name, "") for name in PROMPT_OPTIONS}
-            given |= {"dim": there.dim} if "dim" in own else {}
-        recorded |= {**self._configuration.options, "dim": self._configuration.dim}
+            if "dim" in own:
+                given["dim"] = encoder.dim
         return "; ".join(
             f"--{name.replace('_', '-')} is {given[name]!r}, in the index {recorded[name]!r}"
             for name in COMPARED
@@ -340,14 +347,15 @@ class IndexModel:
 
     def _other_encoder(self, what: str, wanted: str, got: str) -> OtherModel:
         advice, made_with = "", None if self._given is None else self._configuration.model
-        if differences := self._differences():
+        differences = self._differences()
+        if differences:
             use = "Use the options of the index, or build a new index"
             advice = f"The options differ: {differences}. {use}"
         return OtherModel(self._name, what, wanted, got, made_with, advice)
 
     @cached_property
     def encoder(self) -> Encoder | None:
-        """The encoder, if there is one.
+        """The encoder, opened at the first use; ``None`` if the index has no model.
 
         Raises :class:`OtherModel` if another encoder made the vectors, and :class:`NotFound` if the
         recorded model does not exist on this machine.
@@ -363,7 +371,7 @@ class IndexModel:
         options |= self._options
         if given is None:
             encoder = self._open_recorded(options)
-        elif is_encoder(given):  # it has its options
+        elif is_encoder(given):  # an encoder has its own options
             encoder = open_encoder(given, **self._options)
         else:
             encoder = open_encoder(given, **options)
@@ -381,14 +389,16 @@ class IndexModel:
         return encoder
 
     def _open_recorded(self, options: Mapping[str, Any]) -> Encoder:
+        """Open the model by its recorded name, or the copy of its word vectors."""
         configuration = self._configuration
-        # No need to detect what the index states.
+        # What the index states need not be detected.
         known: dict[str, Any] = {"kind": configuration.kind}
         if configuration.kind == "static":
             known["rule"] = self._rule(str(configuration.rule))
-            if (copy := self._copy()) is not None:
+            copy = self._copy()
+            if copy is not None:
                 return open_encoder(copy, **{**known, **options})
-        model = self._here(configuration.model, "its vectors were made by", "model")
+        model = self._recorded_path(configuration.model, "its vectors were made by", "model")
         try:
             return open_encoder(model, **{**known, **options})
         except VocabtoolError:
@@ -405,7 +415,8 @@ class IndexModel:
 
     def verify(self) -> None:
         """Read the word vectors in the cache. Raises :class:`InvalidFile` if they are damaged."""
-        if "matrix" not in self._files and (copy := self._copy()) is not None:
+        copy = None if "matrix" in self._files else self._copy()
+        if copy is not None:
             copy.verify()
 
     @property
@@ -455,33 +466,32 @@ class IndexModel:
         return KnownWords(words)
 
     def _words(self) -> Words | None:
+        """Return the words that the model knows, without opening the model if possible."""
         configuration, file = self._configuration, self._files.get("vocabulary")
-        opened: Encoder | None = vars(self).get("encoder")
+        has_encoder = configuration.encoder is not None
         if self.vocabulary is not None:
             return self._given_words(self.vocabulary)
-        if opened is not None and opened.words is not None and configuration.encoder is not None:
+        opened: Encoder | None = vars(self).get("encoder")  # the cached property, if it was used
+        if opened is not None and opened.words is not None and has_encoder:
             return opened.words
         if configuration.rule is not None:
             # A keyword search does not need the model, which may be missing.
-            return (
-                Words.of(read_vocabulary(file), rule=self._rule(configuration.rule))
-                if file is not None
-                else None
-            )
-        if (is_encoder(self._given) and configuration.encoder is not None) or self._address is None:
-            return self.encoder.words if self.encoder is not None else None
-        return words_of(self._here(self._address, "its words are those of", "vocabulary"))
+            rule = self._rule(configuration.rule)
+            return None if file is None else Words.of(read_vocabulary(file), rule=rule)
+        if (is_encoder(self._given) and has_encoder) or self._address is None:
+            return None if self.encoder is None else self.encoder.words
+        return words_of(self._recorded_path(self._address, "its words are those of", "vocabulary"))
 
     def _given_words(self, given: GivenWords) -> Words:
+        """Return the words of a vocabulary that the caller passed, split by the recorded rule."""
         recorded, rule = self._configuration.rule, self._words_rule
         if isinstance(given, Words) or rule is not None:
             return words_of(given, rule)
-        fitting = None if recorded is None else self._rule(recorded)
         try:
             if isinstance(given, str | Path) and TOKENIZER.fullmatch(recorded or ""):
                 with suppress(VocabtoolError):  # the file may be a tokenizer itself
                     return words_of(given, None)
-            return words_of(given, fitting)
+            return words_of(given, None if recorded is None else self._rule(recorded))
         except VocabtoolError as error:
             if type(error) is not VocabtoolError:  # the file cannot be read
                 raise
@@ -491,7 +501,7 @@ class IndexModel:
                 "or leave it out if the index has a copy of it"
             ) from error
 
-    def _here(self, address: str | None, what: str, option: str) -> str:
+    def _recorded_path(self, address: str | None, what: str, option: str) -> str:
         """Return a recorded path. Raises :class:`NotFound` if it does not exist here."""
         path = split_kind(address or "")[1]
         paths = accumulate(path.split("#"), "{}#{}".format)  # perhaps FILE#NAME
@@ -505,43 +515,9 @@ class IndexModel:
         raise NotFound(f"{self._name}: {what} {maker}; pass the {option} ({how})")
 
     def _rule(self, rule: str) -> str:
-        kept = TOKENIZER.fullmatch(rule)
-        return rule if kept is None else f"tokenizer:{self._folder / kept[1]}"
-
-
-@dataclass(eq=False, repr=False)
-class MappedStrings(ByteStrings):
-    """Byte strings in a memory-mapped file. A few are found without a dictionary of all of them.
-
-    - ``data``: a ``memoryview`` of the file.
-    - ``hashes``: uint64, shape (n,), ascending. ``order``: int32, shape (n,): their entries.
-    """
-
-    hashes: NDArray[np.uint64]
-    order: NDArray[np.int32]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ByteStrings.of, ([*self],)  # a mapping cannot be pickled
-
-    def find(self, entries: Sequence[bytes]) -> NDArray[np.int64]:
-        if len(entries) > MANY:
-            return super().find(entries)
-        hashes = hashes_of(entries)
-        first = self.hashes.searchsorted(hashes).tolist()
-        last = self.hashes.searchsorted(hashes, "right").tolist()
-        positions = [-1] * len(entries)
-        for number, (entry, start, end) in enumerate(zip(entries, first, last, strict=True)):
-            for position in self.order[start:end].tolist():  # equal entries, or equal hashes
-                if self[position] == entry:
-                    positions[number] = position
-                    break
-        return np.array(positions, np.int64)
-
-
-def hashes_of(entries: Iterable[bytes]) -> NDArray[np.uint64]:
-    """Return a hash of each entry: uint64, shape (n,). Nobody can make many entries share one."""
-    digests = [blake2b(entry, digest_size=HASH_BYTES).digest() for entry in entries]
-    return np.frombuffer(b"".join(digests), "<u8")
+        """Return a recorded rule, with the path of its tokenizer if the index keeps a copy."""
+        copy = TOKENIZER.fullmatch(rule)
+        return rule if copy is None else f"tokenizer:{self._folder / copy[1]}"
 
 
 def write_arrow(path: Path, columns: Mapping[str, pa.Array], facts: Mapping[str, Any]) -> None:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -28,18 +30,22 @@ from vocabtool.index.model import IndexModel
 from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.keywords.cutter import places_of, text_in_utf8
 from vocabtool.search import store
-from vocabtool.search.hits import TYPES
-from vocabtool.search.settings import Calibration
+from vocabtool.search.hits import TYPES, Hits
+from vocabtool.search.query import understand
+from vocabtool.search.search import search
+from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import KnownWords, ValueCount, ValueCounts
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
+from vocabtool.system.parallel import parallel_map
 from vocabtool.system.ranking import Rows
 
 if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
 
 BLOCK_BYTES: Final = 4 << 20  # target size of the texts that are in memory at once
-BLOCK_ROWS: Final = (16, 8192)  # of the first block, and of any block at most
+FIRST_ROWS: Final = 16  # of the first block, before the length of the texts is known
+BLOCK_ROWS: Final = 8192  # of any block at most
 VECTOR: Final = "vector"  # the column of an exported vector
 MOST_FREQUENT: Final = 5  # values of a field
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
@@ -72,6 +78,7 @@ class VerifyReport:
 
     @classmethod
     def of(cls, manifest: Manifest, recall: float, others: tuple[str, ...] = ()) -> VerifyReport:
+        """Return the report on a commit."""
         load = manifest.load
         return cls(
             documents=manifest.live,
@@ -101,6 +108,7 @@ class IndexSnapshot(store.Snapshot, Protocol):
 
     @property
     def version(self) -> tuple[str, int]:
+        """The id of the index, and the number of the commit."""
         return self.manifest.index, self.manifest.commit
 
     @property
@@ -147,30 +155,31 @@ class IndexSnapshot(store.Snapshot, Protocol):
 
 
 def ids(snapshot: IndexSnapshot, where: str | None = None) -> Iterator[str]:
+    """Yield the ids of documents: see :meth:`Index.ids`."""
     rows = snapshot.rows_in_order(where)
-    for start in range(0, len(rows), BLOCK_ROWS[1]):
-        block = rows[start : start + BLOCK_ROWS[1]]
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
         yield from _fetch(snapshot, snapshot.ids, block)
 
 
 def blocks(snapshot: IndexSnapshot, rows: Rows) -> Iterator[tuple[Rows, list[Document]]]:
     """Yield (rows, documents) in blocks of about 4 MB of text."""
-    start, step = 0, BLOCK_ROWS[0]
+    start, step = 0, FIRST_ROWS
     while start < len(rows):
         block = rows[start : start + step]
         documents = _fetch(snapshot, snapshot.fetch_documents, block)
         for at, document in enumerate(documents):
-            others = {
+            corrected = {
                 name: text_in_utf8(value)
                 for name, value in document.fields.items()
                 if isinstance(value, str) and not value.isascii()
             }
-            if others:
-                documents[at] = replace(document, fields={**document.fields, **others})
+            if corrected:
+                documents[at] = replace(document, fields={**document.fields, **corrected})
         yield block, documents
         start += len(block)
         size = sum(len(document.text) for document in documents)
-        step = max(1, min(BLOCK_ROWS[1], len(block) * BLOCK_BYTES // max(size, 1)))
+        step = max(1, min(BLOCK_ROWS, len(block) * BLOCK_BYTES // max(size, 1)))
 
 
 def _fetch(
@@ -215,6 +224,7 @@ def find_unchanged(snapshot: IndexSnapshot, batch: Batch) -> tuple[Rows, NDArray
 
 
 def as_row(document: Document) -> dict[str, object]:
+    """Return a document as a row of an export."""
     return {ID: document.id, TEXT: document.text, **document.fields}
 
 
@@ -226,6 +236,7 @@ def export(
     vectors: bool = False,
     progress: Progress | None = None,
 ) -> int:
+    """Write documents to a file; return their number: see :meth:`Index.export`."""
     path, rows = Path(file), snapshot.rows_in_order(where)
     ending = path.suffix.lower()
     if ending not in EXPORT_ENDINGS:
@@ -299,6 +310,7 @@ def _table(
     schema: pa.Schema,
     kinds: Mapping[str, Kind],
 ) -> pa.Table:
+    """Return documents, perhaps with their vectors, as a table of an export."""
     columns: list[Any] = [
         [document.id for document in documents],
         [document.text for document in documents],
@@ -384,6 +396,10 @@ def stats(
     unknown: bool = False,
     progress: Progress | None = None,
 ) -> IndexStats:
+    """Return what an index contains: see :meth:`Index.stats`.
+
+    ``files``: bytes on disk by purpose. ``replacement``: the load of an index that will replace it.
+    """
     manifest = snapshot.manifest
     configuration, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = count_unknown(snapshot, progress) if unknown else None
@@ -445,3 +461,60 @@ def count_unknown(
 
     counter.count(texts())
     return counter.report(model=model)
+
+
+def search_texts(
+    snapshot: IndexSnapshot,
+    texts: Sequence[str | None],
+    given: NDArray[Any] | Sequence[Any] | None,
+    threads: int | None,
+    settings: Settings,
+) -> list[Hits]:
+    """Search several queries: see :meth:`Index.search` and :meth:`Index.search_many`.
+
+    ``texts``: the queries; ``None`` for one without a text. ``given``: their vectors, shape
+    (n, dim); ``None`` to encode the texts.
+    """
+    began = perf_counter()
+    manifest, model = snapshot.manifest, snapshot.model
+    configuration, calibration = manifest.configuration, manifest.calibration
+    vectors: Vectors | list[Vectors | None] = [None] * len(texts)
+    if given is not None:
+        with np.errstate(over="ignore"):  # infinity is refused by the vector leg
+            vectors = np.asarray(given, np.float32)
+        if vectors.shape != (len(texts), configuration.dim):
+            wanted = f"shape ({len(texts)}, {configuration.dim})"
+            raise ValueError(f"vectors must have {wanted}, got {vectors.shape}")
+    elif texts != [None] and settings.fusion != "keyword" and model.encoder is not None:
+        to_encode: dict[int, str] = {}  # by the place in ``texts``
+        for place, text in enumerate(texts):
+            _, operators, for_vector = understand(snapshot, text or "", settings.literal)
+            if for_vector or not operators:
+                to_encode[place] = for_vector
+        if to_encode:
+            encoded = model.encoder.encode_queries([*to_encode.values()])
+            for place, vector in zip(to_encode, encoded, strict=True):
+                vectors[place] = vector
+    encoding = perf_counter() - began
+
+    def search_one(query: tuple[str | None, Vectors | None]) -> Hits:
+        text, vector = query
+        chance = None
+        if vector is not None and manifest.chance is not None:
+            scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
+            chance = manifest.chance.similarity * float(scale)
+        return search(
+            snapshot,
+            text,
+            vector,
+            settings=settings,
+            calibrated=None if calibration is None else calibration.a,
+            chance=chance,
+            is_own=given is not None,
+            encoding=encoding,
+        )
+
+    queries = zip(texts, vectors, strict=True)
+    if len(texts) == 1:
+        return [search_one(query) for query in queries]
+    return [*parallel_map(search_one, queries, workers=threads or os.cpu_count() or 1)]

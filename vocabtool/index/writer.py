@@ -120,12 +120,12 @@ class Writer:
         if on_error not in get_args(OnError):
             raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
         matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
-        before, taken = self.rows, 0
+        rows_before, end = self.rows, 0
         with self._all_or_nothing():
             for batch in batches_of(documents, self.rows):
-                of_batch = None if matrix is None else matrix[taken : taken + len(batch)]
-                taken += len(batch)
-                if matrix is not None and taken > len(matrix):
+                of_batch = None if matrix is None else matrix[end : end + len(batch)]
+                end += len(batch)
+                if matrix is not None and end > len(matrix):
                     break
                 # What is rolled back as a whole needs no pieces.
                 is_cut = matrix is None and self._commit_seconds is not None
@@ -133,11 +133,10 @@ class Writer:
                     self.add_batch(piece, of_batch, on_existing=on_existing, on_error=on_error)
                     if self.is_due:
                         self.commit(codes=False)
-            if matrix is not None and taken != len(matrix):
-                count = len(documents) if isinstance(documents, Sized) else taken
-                passed = plural(len(matrix), "vector", "vectors")
-                raise ValueError(f"{passed} for {count:,} documents")
-        return self.rows - before
+            if matrix is not None and end != len(matrix):
+                count = len(documents) if isinstance(documents, Sized) else end
+                raise ValueError(f"{plural(len(matrix), 'vector')} for {count:,} documents")
+        return self.rows - rows_before
 
     def update(
         self,
@@ -183,11 +182,13 @@ class Writer:
         self.transaction.searched_fields = searched
 
     def delete_rows(self, rows: Rows) -> None:
+        """Delete documents by their rows."""
         if len(rows):
             self.transaction.delete(rows)
             self._changed = True
 
     def set_source(self, rows: Rows, source: int) -> None:
+        """Record that rows are from the FILE number ``source``."""
         with self._all_or_nothing():
             self._changed |= self.transaction.set_source(rows, source)
 
@@ -294,29 +295,29 @@ class Writer:
         self._finish(replace(manifest, calibration=calibration), codes=False)
 
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
+        """Commit under the next number."""
         with self._all_or_nothing():
             manifest = replace(manifest, commit=self.manifest.commit + 1)
             self.transaction.commit(manifest, codes=codes, progress=self._progress)
         self._changed, self._committed = False, time.monotonic()
 
     def _choose(self, ids: list[str], on_existing: OnExisting) -> NDArray[np.bool_]:
-        """Return a mask of the documents to add; delete the documents that they replace."""
+        """Return a mask of the documents to add; delete the documents that they replace.
+
+        If several documents have an id, an update adds the last of them, and a skip the first.
+        """
         existing = self.find_existing(ids)
-        places = {id_: place for place, id_ in enumerate(ids)}  # the last of each id
-        if on_existing == "error":
-            seen: set[str] = set()
-            for id_ in ids:
-                if id_ in existing or id_ in seen:
-                    where = "twice among the documents" if id_ in seen else "in the index already"
-                    raise DuplicateId(id_, where)
-                seen.add(id_)
-        elif on_existing == "skip":
-            places = {id_: place for place, id_ in reversed(list(enumerate(ids)))}
-            places = {id_: place for id_, place in places.items() if id_ not in existing}
-        else:
+        places: dict[str, int] = {}  # of the document to add, by id
+        for place, id_ in enumerate(ids):
+            if on_existing == "error" and (id_ in existing or id_ in places):
+                where = "twice among the documents" if id_ in places else "in the index already"
+                raise DuplicateId(id_, where)
+            if on_existing == "update" or (id_ not in existing and id_ not in places):
+                places[id_] = place
+        if on_existing == "update":
             self.delete_rows(np.array([*existing.values()], np.int64))
         chosen = np.zeros(len(ids), np.bool_)
-        chosen[list(places.values())] = True
+        chosen[[*places.values()]] = True
         return chosen
 
     @contextmanager
@@ -332,11 +333,13 @@ class Writer:
 
 
 def check_choice(on_existing: str) -> None:
+    """Raise ``ValueError`` for an unknown value of ``on_existing``."""
     if on_existing not in get_args(OnExisting):
         raise ValueError(f"on_existing must be one of {get_args(OnExisting)}, got {on_existing!r}")
 
 
 def _matrix(vectors: NDArray[Any] | Sequence[Any], dim: int) -> Vectors:
+    """Return vectors as float32, shape (n, dim). Raises ``ValueError`` if they are invalid."""
     with np.errstate(over="ignore"):  # infinity is refused below
         matrix = np.asarray(vectors, np.float32)
     if matrix.ndim != 2 or matrix.shape[1] != dim:

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ Offsets = NDArray[np.signedinteger[Any]]
 
 CHUNK = 1 << 14  # entries processed at a time: larger arrays would need new memory pages each time
 LONG = 64  # bytes; entries of this length or more are few, so they are compared in plain Python
+HASH_BYTES = 8
+MANY = 1_000  # entries of a call for which it pays to make a dictionary
 PIECE = 1 << 20  # bytes copied at a time by an index array, which has 8 bytes for each of them
 
 
@@ -215,3 +218,38 @@ def _is_utf8(entry: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+@dataclass(eq=False, repr=False)
+class MappedStrings(ByteStrings):
+    """Byte strings in a memory-mapped file. A few are found without a dictionary of all of them.
+
+    - ``data``: a ``memoryview`` of the file.
+    - ``hashes``: uint64, shape (n,), ascending. ``order``: int32, shape (n,): their entries.
+    """
+
+    hashes: NDArray[np.uint64]
+    order: NDArray[np.int32]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ByteStrings.of, ([*self],)  # a mapping cannot be pickled
+
+    def find(self, entries: Sequence[bytes]) -> NDArray[np.int64]:
+        if len(entries) > MANY:
+            return super().find(entries)
+        hashes = hashes_of(entries)
+        first = self.hashes.searchsorted(hashes).tolist()
+        last = self.hashes.searchsorted(hashes, "right").tolist()
+        positions = [-1] * len(entries)
+        for number, (entry, start, end) in enumerate(zip(entries, first, last, strict=True)):
+            for position in self.order[start:end].tolist():  # equal entries, or equal hashes
+                if self[position] == entry:
+                    positions[number] = position
+                    break
+        return np.array(positions, np.int64)
+
+
+def hashes_of(entries: Iterable[bytes]) -> NDArray[np.uint64]:
+    """Return a hash of each entry: uint64, shape (n,). Nobody can make many entries share one."""
+    digests = [blake2b(entry, digest_size=HASH_BYTES).digest() for entry in entries]
+    return np.frombuffer(b"".join(digests), "<u8")
