@@ -299,10 +299,12 @@ class Manifest:
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
+        """Return the manifest as it is stored."""
         return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
+        """Read a stored manifest. Raises :class:`InvalidFile` if it is damaged."""
         return decode_record(data, cls, kind=KIND, version=FORMAT, advice=ADVICE)
 
 

@@ -294,6 +294,7 @@ class VectorCodes:
 
 
 def _pad(vectors: Vectors) -> Vectors:
+    """Append zeros until the number of dimensions is a multiple of ``WIDTH``."""
     missing = vectors.shape[1] % WIDTH
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))) if missing else vectors)
 
@@ -422,14 +423,17 @@ class VectorLeg:
             return self._kept
 
     def _rest_in_blocks(self) -> Iterator[Block]:
+        """Read the rows without codes from the file, in blocks."""
         for first, vectors in self.raw.blocks(self._coded, self.raw.count):
             yield Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
 
     def _parts(self, rows: Rows) -> list[Rows]:
+        """Cut rows into parts whose vectors need at most 16 MiB of memory; at least one part."""
         step = max(1, BATCH_BYTES // (4 * self.raw.dim))
         return [rows[start : start + step] for start in range(0, max(len(rows), 1), step)]
 
     def _scores(self, query: Vectors, rows: Rows) -> Scores:
+        """Return the exact score of each row; NaN if the row's vector is zero."""
         parts = []
         for part in self._parts(rows):
             vectors = self.raw.take(part)
@@ -509,6 +513,7 @@ def best_of_scores(rows: Rows, scores: Scores, limit: int) -> RankedRows:
 
 
 def _nth(scores: Scores, nth: int) -> float:
+    """Return the ``nth`` largest score, counted from 1."""
     parted = scores.copy()
     parted.partition(len(scores) - nth)
     return float(parted[-nth])
