@@ -211,9 +211,8 @@ class Loader:
                 raise ValueError(f"--vectors (vectors=) cannot be combined with {option}")
         self._files = _facts(self._groups)
         self._plan, self._content = _plan_of(self._groups, self._files, vectors)
-        # Files are numbered from 1. The content is the hash of the files up to this number.
         self._numbers = {file.name: number for number, file in enumerate(self._files, 1)}
-        self._hashed = 0
+        self._hashed_files = 0  # number of files that are in the hash ``_content``
         self._reached = 0  # the largest number of a file whose documents were added
         self._compares = on_existing == "update"
         if self._compares:
@@ -223,10 +222,10 @@ class Loader:
         self._log = ReadLog()
         self._measure: CountTokens | None = None
         self._start = 0  # documents that an interrupted load had committed
-        self._began = datetime.now(UTC).isoformat(timespec="seconds")
+        self._began_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._counts = Counter(read=0)  # by fields of LoadReport
         self._committed = 0  # documents read at the last commit
-        self._alone = False
+        self._alone = False  # whether every row of the index is from this load
         self._is_compared = False  # whether the model agrees with given vectors
         self._notes: list[str] = []
         self._has_not_utf8 = False  # only the first file that is not UTF-8 is noted
@@ -240,15 +239,14 @@ class Loader:
         last, writer = self._writer.manifest.load, self._writer
         if last is not None and (last.plan == self._plan or self._continues(last)):
             if last.finished and (last.synced or not self._syncs):
-                return LoadReport(
-                    read=last.documents, resumed=last.documents, unchanged=last.documents
-                )
+                done = last.documents
+                return LoadReport(read=done, resumed=done, unchanged=done)
             # An update reads all documents again.
             self._start = 0 if self._is_update else last.documents
             self._counts["read"] = self._committed = self._log.documents = self._start
             if not last.finished:
-                self._began = last.began
-                self._content, self._hashed = last.content, last.begun
+                self._began_at = last.began
+                self._content, self._hashed_files = last.content, last.begun
         elif last is not None and not last.finished and self._names_files:
             self._refuse_after(last)
         writer.transaction.register_sources(self._sources)
@@ -258,7 +256,7 @@ class Loader:
         self._alone = last.alone if self._start and last else writer.rows == 0
         if sum(len(group.sources) for group in self._groups) > 1:
             self._ids = SeenIds()
-        began, rows_before, counts, estimated = time.monotonic(), writer.rows, self._counts, 0
+        started, rows_before, counts, estimated = time.monotonic(), writer.rows, self._counts, 0
         rows_to_sync = NO_ROWS
         if self._syncs:
             numbers = in_scope(self._sources, self._groups)
@@ -281,7 +279,7 @@ class Loader:
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
             dropped=self._log.repeated,
-            seconds=time.monotonic() - began,
+            seconds=time.monotonic() - started,
             left_out=writer.left_out.count,
             first_left_out=tuple(writer.left_out.first),
             notes=tuple(notes),
@@ -425,18 +423,18 @@ class Loader:
         # An update that was interrupted reads all documents again.
         is_counted = finished or not self._is_update
         if is_counted and not finished:
-            for file in self._files[self._hashed : self._reached]:
+            for file in self._files[self._hashed_files : self._reached]:
                 self._content = _hash_file(self._content, file)
-            self._hashed = max(self._hashed, self._reached)
+            self._hashed_files = max(self._hashed_files, self._reached)
         return Load(
             plan=self._plan,
             documents=self._counts["read"] if is_counted else 0,
             finished=finished,
             alone=self._alone,
             synced=finished and self._syncs,
-            began=self._began,
+            began=self._began_at,
             content=self._content,
-            begun=self._hashed,
+            begun=self._hashed_files,
         )
 
     def _pending_batches(
