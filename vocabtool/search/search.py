@@ -361,9 +361,9 @@ class Retrieval:
         """
         snapshot, settings = self.snapshot, self.settings
         rows, scores = candidates.rows, fused.dense + fused.keyword
-        # All are needed to sort and to group them.
-        is_whole = settings.sort or settings.group_by is not None
-        count = len(rows) if is_whole else settings.offset + settings.k
+        # Sorting and grouping need all candidates.
+        needs_all = settings.sort or settings.group_by is not None
+        count = len(rows) if needs_all else settings.offset + settings.k
         depth = count if settings.rerank is None else max(count, settings.rerank_depth)
         only_keywords = fused.weight == 1
         places, best = best_places(
@@ -372,13 +372,12 @@ class Retrieval:
         relevance: list[float | None] = [None] * len(places)
         fused_ranks: list[int | None] = [None] * len(places)
         if settings.rerank is not None:
-            reranker, best_rows = open_reranker(settings.rerank), rows[places]
-            first = snapshot.fetch_documents(best_rows[: settings.rerank_depth])
+            reranker, first = open_reranker(settings.rerank), rows[places[: settings.rerank_depth]]
             order, relevance = rerank(
                 reranker,
                 self.query.for_vector,
-                [document.text for document in first],
-                best_rows,
+                [document.text for document in snapshot.fetch_documents(first)],
+                rows[places],
                 tiers[places],
                 snapshot.ids,
             )
@@ -386,15 +385,17 @@ class Retrieval:
             places, best = places[order][:count], best[order][:count]
         total = int(np.count_nonzero(scores > 0)) if only_keywords else len(rows)
         shown, further, total = self._arrange(rows[places], total)
-        places = places[shown]
+        places, best = places[shown], best[shown]  # from here on, one entry for each hit
+        relevance = [relevance[index] for index in shown.tolist()]
+        fused_ranks = [fused_ranks[index] for index in shown.tolist()]
         columns = (
             snapshot.fetch_documents(rows[places]),
-            shown.tolist(),
-            further,
-            best[shown].tolist(),
+            best.tolist(),
             tiers[places].tolist(),
             candidates.similarities[places].tolist(),
             candidates.bm25[places].tolist(),
+            relevance,
+            further,
         )
         hits = [
             Hit(
@@ -405,14 +406,15 @@ class Retrieval:
                 tier=tier,
                 similarity=None if isnan(similarity) else similarity,
                 bm25=bm25 or None,
-                rerank=relevance[at],
+                rerank=reranked,
                 further=more,
             )
-            for document, at, more, score, tier, similarity, bm25 in zip(*columns, strict=True)
+            for document, score, tier, similarity, bm25, reranked, more in zip(
+                *columns, strict=True
+            )
         ]
         if settings.explain:
-            ranks = [fused_ranks[at] for at in shown.tolist()]
-            hits = self._explain(hits, candidates, fused, places, ranks, vector)
+            hits = self._explain(hits, candidates, fused, places, fused_ranks, vector)
         return hits, total
 
     def _arrange(self, rows: Rows, total: int) -> tuple[Places, Sequence[int | None], int]:
