@@ -94,7 +94,6 @@ def _index_facts(
 
 
 def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
-    """Yield facts on how the index is searched, as pairs of a name and a text."""
     settings, codes = index.configuration, index.manifest.codes
     vectors = f"{settings.dim} numbers, {settings.dtype}, {settings.metric}"
     if codes is None:
@@ -154,16 +153,17 @@ def _stats_facts(index: Index, stats: IndexStats) -> Iterator[tuple[str, str]]:
         yield "unknown", f"{stats.tokens_unknown:,} of {words} ({share})"
         if stats.unknown_words:
             yield "", value_counts(stats.unknown_words)
-    for load, name, command in (
-        (stats.loading, "unfinished", "index FILE... -o DIR`"),
-        (stats.replacement, "new index", "index FILE... -o DIR --force`"),
-    ):
-        if load is not None:
-            documents = plural(load.documents, "document")
-            again = f"`vocabtool {command} with the same FILEs and options continues"
-            if load is stats.loading and not load.documents:
-                documents, again = "an update", "`vocabtool update DIR` encodes the rest"
-            yield name, f"{documents}, since {load.began}. If no process is running: {again}"
+    again, idle = "with the same FILEs and options continues", "If no process is running"
+    if stats.loading is not None:
+        documents, next_step = "an update", "`vocabtool update DIR` encodes the rest"
+        if stats.loading.documents:  # an unfinished update records none
+            documents = plural(stats.loading.documents, "document")
+            next_step = f"`vocabtool index FILE... -o DIR` {again}"
+        yield "unfinished", f"{documents}, since {stats.loading.began}. {idle}: {next_step}"
+    if stats.replacement is not None:
+        documents = plural(stats.replacement.documents, "document")
+        next_step = f"`vocabtool index FILE... -o DIR --force` {again}"
+        yield "new index", f"{documents}, since {stats.replacement.began}. {idle}: {next_step}"
     sizes = ", ".join(f"{name} {decimal(size)}" for name, size in stats.files.items())
     yield "disk", f"{decimal(sum(stats.files.values()))}: {sizes}"
     sources = list(stats.sources[:NAMED])
