@@ -401,8 +401,8 @@ class IndexModel:
         model = self._recorded_path(configuration.model, "its vectors were made by", "model")
         try:
             return open_encoder(model, **{**known, **options})
-        except VocabtoolError:
-            return open_encoder(model, **options)  # a changed model: the fingerprint differs
+        except VocabtoolError:  # now a model of another kind: `encoder` refuses its fingerprint
+            return open_encoder(model, **options)
 
     def _copy(self) -> VectorCopy | None:
         """Open the copy of word vectors; ``None`` if it should be in the cache, but is not."""

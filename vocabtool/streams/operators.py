@@ -89,16 +89,15 @@ def map_elements(
 ) -> Iterator[R]:
     """See :meth:`Stream.map`.
 
-    ``first``: if results are in order, the first elements need not be read; otherwise all elements
-    are mapped, and the first results are dropped.
+    ``first``: the number of results to leave out. If results are in order, as many elements need
+    not be read. Otherwise a result may come from any element, so all elements are mapped.
     """
-    unread, dropped = (first, 0) if ordered else (0, first)
-    elements, work = number_elements(source, unread), partial(_call, fn)
+    elements, work = number_elements(source, first if ordered else 0), partial(_call, fn)
     with closed_after(elements):
         results: Iterator[R] = map(work, elements)
         if workers:
             results = parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
-        yield from rest(results, dropped)
+        yield from rest(results, 0 if ordered else first)
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
@@ -141,7 +140,6 @@ def _call(fn: Callable[[T], R], element: tuple[int, T]) -> R:
 def _failure(
     fn: Callable[..., Any], element: tuple[int, object], error: Exception
 ) -> OperatorFailed:
-    """Return the error that says at which element ``fn`` failed, and how."""
     number, value = element
     match value:
         case Document(id=place) | [Document(id=place)]:

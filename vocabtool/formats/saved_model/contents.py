@@ -255,7 +255,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
     if origin is None or node is None:
         return Column("", Place("", ""), caveat=COMPUTED)
     place, name = linker.graph.place(origin.body, node.name), printable(node.name)
-    if node.op == b"Range":
+    if node.op == b"Range":  # its limit is not read: _pair cuts the range to the number of words
         start, delta = (scalar(linker.origin(origin.body, node.data_input(i))) for i in (0, 2))
         if isinstance(start, int) and isinstance(delta, int) and delta:
             return Column(name, place, range(start, start + MAX_RANGE * delta, delta))
