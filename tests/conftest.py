@@ -16,7 +16,7 @@ from vocabtool.system.native_import import load_triton
 if TYPE_CHECKING:
     from tests.builders.text_models import TextTruth
 
-pytest_plugins = ("tests.builders.postgres_server",)  # fixtures
+pytest_plugins = ("tests.builders.postgres_server", "tests.own_process")
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before a test imports Haystack
 load_triton()  # before a test file imports TensorFlow

@@ -1,5 +1,7 @@
 """One contract for every source: the same documents, whatever holds them and who wrote it."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import csv

@@ -1,5 +1,7 @@
 """TFRecord files, compared with what TensorFlow writes; damage is built by hand."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import re

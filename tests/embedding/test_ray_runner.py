@@ -1,5 +1,7 @@
 """Embedding on Ray: a real Ray on this machine makes the folder that threads make."""
 
+# own process: Ray
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """What every kind of encoder promises: one contract, run for each, against values of an oracle."""
 
+# own process: TensorFlow, PyTorch
+
 from __future__ import annotations
 
 import pickle

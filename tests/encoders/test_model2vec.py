@@ -1,5 +1,7 @@
 """Static embeddings: the vectors of the libraries that own the formats; hostile files are named."""
 
+# own process: model2vec
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """ONNX: the vectors of sentence-transformers on the same weights; hostile graphs are named."""
 
+# own process: PyTorch
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Prompts of queries and documents, and cut vectors: what the library of the models does."""
 
+# own process: TensorFlow, PyTorch
+
 from __future__ import annotations
 
 import json

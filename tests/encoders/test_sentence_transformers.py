@@ -1,5 +1,7 @@
 """sentence-transformers: the library's own vectors, offline, and nothing of a stranger's is run."""
 
+# own process: PyTorch
+
 from __future__ import annotations
 
 import json

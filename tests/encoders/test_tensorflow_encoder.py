@@ -1,5 +1,7 @@
 """The TensorFlow encoder gives what TensorFlow gives when it is called directly."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import hashlib

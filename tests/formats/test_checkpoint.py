@@ -1,5 +1,7 @@
 """Checkpoints read as part of a model: written byte by byte here, by TensorFlow, by strangers."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import itertools

@@ -4,6 +4,8 @@ What each reader makes of its format in detail is in its own test file. Files ar
 library that owns the format where it is small; TF.js is spelled out, its converter is not there.
 """
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import io

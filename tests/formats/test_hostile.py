@@ -1,5 +1,7 @@
 """Damaged and hostile input: the right answer or one clear error, in bounded time and memory."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import json

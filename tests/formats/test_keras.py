@@ -4,6 +4,8 @@ Damaged and hostile archives are made with ``zipfile``; of the reader only the p
 used.
 """
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import io

@@ -1,5 +1,7 @@
 """Every hiding place, in a model that TensorFlow builds here, against TensorFlow's account."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 from pathlib import Path

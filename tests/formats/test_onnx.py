@@ -4,6 +4,8 @@ The ids of onnxruntime-extensions' operators are those that its 0.15.2 gives; wh
 the text that an attribute holds, it is asked.
 """
 
+# own process: ONNX
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Tiny SavedModels written byte by byte: what the graph says is what is found."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """Folders of spaCy pipelines: words with vectors, as spaCy itself lists them; damaged ones."""
 
+# own process: spaCy
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """TensorFlow Text's own buffers: the pieces read from them are those that it returns."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import os

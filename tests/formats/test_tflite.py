@@ -1,5 +1,7 @@
 """TFLite: models of TensorFlow's own converter and of its schema, word files packed behind them."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import io

@@ -1,5 +1,7 @@
 """What holds in every framework: metadata, filters and explanations; values in conditions."""
 
+# own process: LangChain, Haystack, LlamaIndex
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The document store passes the suites of Haystack; filters agree with Haystack's own filters."""
 
+# own process: Haystack
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """The suites that LangChain has for vector stores, retrievers and embeddings, and our own tests."""
 
+# own process: LangChain
+
 from __future__ import annotations
 
 import asyncio

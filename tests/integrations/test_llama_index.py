@@ -1,5 +1,7 @@
 """An index as a vector store of LlamaIndex: values, beside LlamaIndex's own store and filters."""
 
+# own process: LlamaIndex
+
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,7 @@
 """Texts past the model's limit: every output of ``oov``, and what ``embed`` and ``index`` tell."""
 
+# own process: transformers
+
 from __future__ import annotations
 
 import csv

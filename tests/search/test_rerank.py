@@ -1,5 +1,7 @@
 """Re-ranking: the contract of every reranker; documents like one of an index."""
 
+# own process: PyTorch
+
 from __future__ import annotations
 
 import json

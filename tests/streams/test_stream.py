@@ -1,5 +1,7 @@
 """Streams: what each operator gives, what it reads, and what it says when it cannot."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import gc

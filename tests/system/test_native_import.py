@@ -1,5 +1,7 @@
 """TensorFlow and PyTorch in one process, and what their native code says while it is loaded."""
 
+# own process: TensorFlow, PyTorch
+
 from __future__ import annotations
 
 import os

@@ -1,5 +1,7 @@
 """A model's folder is read as transformers reads it: pieces and ids of every hard text."""
 
+# own process: transformers
+
 from __future__ import annotations
 
 import json

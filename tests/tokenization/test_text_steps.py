@@ -4,6 +4,8 @@ All characters of Unicode 12 are compared, one by one and in texts. For newer ch
 TensorFlow and Python's tables differ in version. Invalid bytes are random.
 """
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 import functools

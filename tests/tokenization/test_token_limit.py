@@ -1,5 +1,7 @@
 """How many tokens a model reads, by its files, and what a limit cuts off, as the libraries cut."""
 
+# own process: transformers
+
 from __future__ import annotations
 
 import json

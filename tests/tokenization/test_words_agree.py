@@ -1,5 +1,7 @@
 """Inferred rules and TensorFlow agree token for token."""
 
+# own process: TensorFlow
+
 from __future__ import annotations
 
 from collections.abc import Callable
