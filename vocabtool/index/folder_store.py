@@ -212,7 +212,7 @@ class FolderStore:
         unfinished = folder.build_folder(path, build)
         with suppress(VocabtoolError):
             store = cls(unfinished, model, options)
-            store.snapshot.model.check_given()
+            store.snapshot.model.check()
             return store
         folder.remove_builds(path)
         return None

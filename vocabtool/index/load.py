@@ -235,7 +235,7 @@ class Loader:
 
         Raises :class:`FolderNotEmpty` if a different load is unfinished.
         """
-        self._before.model.check_given()
+        self._before.model.check()
         last, writer = self._writer.manifest.load, self._writer
         if last is not None and (last.plan == self._plan or self._continues(last)):
             if last.finished and (last.synced or not self._syncs):

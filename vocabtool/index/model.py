@@ -304,25 +304,24 @@ class IndexModel:
         address = self._configuration.options.get("vocabulary")
         return address if isinstance(address, str) else None
 
-    def check_given(self) -> None:
-        """Raise :class:`OtherModel` if the model passed by the caller did not make the vectors."""
-        if self._given is not None:
-            _ = self.encoder  # opens the model, which compares it
-            return
-        recorded, differences = self._configuration.options, self._differences()
-        changed = [
-            name
-            for name, value in self._options.items()
-            if name in STORED and value not in (None, recorded.get(name))
-        ]
-        if differences or (changed and self._configuration.encoder is None):
-            what = differences or f"it has no model for --{changed[0].replace('_', '-')}"
-            raise VocabtoolError(
-                f"{self._name}: created with other options: {what}. Leave the option out, or "
-                "index the documents again (in a new folder, or with --force)"
-            )
-        if not {*changed} <= {*COMPARED}:
-            _ = self.encoder  # only the opened model shows whether the option changes its vectors
+    def check(self) -> None:
+        """Raise :class:`VocabtoolError` if the caller's model or options make other vectors."""
+        if self._given is None:
+            recorded, differences = self._configuration.options, self._differences()
+            changed = [
+                name
+                for name, value in self._options.items()
+                if name in STORED and value not in (None, recorded.get(name))
+            ]
+            if differences or (changed and self._configuration.encoder is None):
+                what = differences or f"it has no model for --{changed[0].replace('_', '-')}"
+                raise VocabtoolError(
+                    f"{self._name}: created with other options: {what}. Leave the option out, or "
+                    "index the documents again (in a new folder, or with --force)"
+                )
+            if set(changed).issubset(COMPARED):  # they were compared: there is no difference
+                return
+        _ = self.encoder  # opens the model, which compares its fingerprint
 
     def _differences(self) -> str:
         """Return the options of the caller's model that the index recorded with other values."""

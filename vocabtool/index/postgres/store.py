@@ -164,12 +164,11 @@ class PostgresStore:
             statement = f"SELECT value FROM facts_{n} WHERE name = %s"
             if connections.fetch(statement, NAME_OF_BUILD) == [(build.encode(),)]:
                 store = cls(connections, index + BUILD, n, model, options)
-                store.snapshot.model.check_given()
+                store.snapshot.model.check()
                 return store
         return None
 
     def replacement(self) -> Load | None:
-        """Return the last load of an unfinished index that will replace this one."""
         connections = self._connections
         with suppress(VocabtoolError):  # perhaps it is being removed
             n = connections.find_index(self._index + BUILD)
@@ -232,7 +231,6 @@ class PostgresStore:
         return VerifyReport.of(self.snapshot.manifest, 1.0 if codes is None else codes.recall)
 
     def put_in_place(self) -> PostgresStore:
-        """Give this index the name of the index that it replaces."""
         self._connections.replace_index(self._n, self._index)
         self.is_build = False
         self.refresh()
@@ -250,7 +248,7 @@ class PostgresStore:
     def sizes(self) -> dict[str, int]:
         size = "coalesce(pg_total_relation_size(to_regclass(name || %s)), 0)"
         statement = f"SELECT name, {size} FROM unnest(%s::text[]) name"
-        names = [*TABLES, "vectors"]
+        names = [*TABLES, "vectors"]  # vectors is an index of documents, and counts in its size
         sizes: dict[str, int] = dict(self._connections.fetch(statement, f"_{self._n}", names))
         return {
             "documents": sizes["documents"] - sizes["vectors"],
