@@ -245,7 +245,7 @@ class PostgresCompiler(Compiler):
         )
 
     def has_lists(self, name: str, value: Value) -> bool:
-        if isinstance(value, str):  # the same test finds it with lists and without
+        if isinstance(value, str):  # then the SQL of contains() is right without lists, too
             return True
         lists = f"SELECT 1 FROM {self._table} WHERE {name}_items IS NOT NULL LIMIT 1"
         return bool(self._fetch(lists))

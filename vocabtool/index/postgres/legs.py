@@ -96,24 +96,30 @@ def find_terms(n: int, terms: Sequence[Term]) -> Sql:
 
 
 def best_of_parts(n: int, joined: store.JoinedWord) -> Sql:
-    """Return SQL for the score that :meth:`Store.statistics` returns for a joined word.
+    """Return SQL for the best BM25 score of a document with all parts, but without the joined word.
 
-    The statement around it has the totals of the index as ``t``.
+    See :meth:`Snapshot.statistics`. The statement around it has the totals of the index as ``t``.
     """
     terms = [clause.terms[0] for clause in joined.parts]  # all of the field "words"
     boosts = [clause.boost * (K1 + 1) for clause in joined.parts]
-    idf = "ln(1 + (t.documents - s.documents + 0.5::float8) / (s.documents + 0.5::float8))"
+    idf = "ln(1 + (t.documents - e.documents + 0.5::float8) / (e.documents + 0.5::float8))"
     norm = f"{K1 * (1 - B)}::float8 + {K1 * B}::float8 * p.length * t.documents / t.words"
+    # OFFSET keeps the planner from computing a weight for each posting.
+    weights = join(
+        Sql(f"SELECT e.term, (%s::float8[])[e.place] * {idf} AS weight FROM (", (boosts,)),
+        find_terms(n, terms),
+        ") e OFFSET 0",
+    )
     return join(
-        "(SELECT coalesce(max(b.score), 0)::float8 FROM (",
-        *(find_terms(n, [joined.whole]), ") whole, LATERAL (SELECT p.doc,"),
-        f" sum(f.weight * p.frequency / (p.frequency + {norm}))::float4 AS score",
-        # OFFSET keeps the planner from computing a weight for each posting.
-        Sql(f" FROM (SELECT s.term, (%s::float8[])[s.place] * {idf} AS weight", (boosts,)),
-        *(" FROM (", find_terms(n, terms), f") s OFFSET 0) f JOIN postings_{n} p USING (term)"),
-        f" WHERE whole.documents > 0 GROUP BY p.doc HAVING count(*) = {len(terms)}",
-        f" ORDER BY score DESC, p.doc LIMIT {store.MAX_COMPARED}) b WHERE NOT EXISTS",
-        f" (SELECT FROM postings_{n} h WHERE h.doc = b.doc AND h.term = whole.term))",
+        "(SELECT coalesce(max(score), 0)::float8 FROM (",
+        find_terms(n, [joined.whole]),
+        f") whole, LATERAL (SELECT doc, sum(weight * frequency / (frequency + {norm}))::float4",
+        " AS score FROM (",
+        weights,
+        f") parts JOIN postings_{n} p USING (term) WHERE whole.documents > 0 GROUP BY doc",
+        f" HAVING count(*) = {len(terms)} ORDER BY score DESC, doc LIMIT {store.MAX_COMPARED})",
+        f" best WHERE NOT EXISTS (SELECT FROM postings_{n} p",
+        " WHERE p.doc = best.doc AND p.term = whole.term))",
     )
 
 
