@@ -238,7 +238,6 @@ class WordsAnswer:
 
 
 def read_routes(catalog: Catalog) -> APIRouter:
-    """Return the endpoints."""
     routes = APIRouter(prefix="/v1", responses=REFUSED, route_class=ParsedRoute)
 
     @routes.post(
@@ -404,7 +403,6 @@ class SortedVocabulary:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> SortedVocabulary:
-        """Sort a vocabulary."""
         keys = plain_strings(vocabulary.stored, vocabulary.marker)
         array = pa.array([*keys], pa.large_binary())
         table = pa.table({"key": array, "at": np.arange(len(keys))})
@@ -413,28 +411,27 @@ class SortedVocabulary:
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
         """Return at most ``limit`` entries with a prefix, after ``offset`` others."""
-        vocabulary, wanted = self.vocabulary, prefix.encode()
+        stored, marker = self.vocabulary.stored, self.vocabulary.marker
+        prefix_bytes = prefix.encode()
 
-        def start(place: int) -> bytes:
-            return plain(vocabulary.stored[place], vocabulary.marker)[: len(wanted)]
+        def start(position: int) -> bytes:
+            return plain(stored[position], marker)[: len(prefix_bytes)]
 
-        first = bisect_left(self.order, wanted, key=start)
-        end = bisect_right(self.order, wanted, lo=first, key=start)
-        shown = self.order[first:end][offset : offset + limit].tolist()
-        ids = vocabulary.id_array()
+        first = bisect_left(self.order, prefix_bytes, key=start)
+        end = bisect_right(self.order, prefix_bytes, lo=first, key=start)
+        ids = self.vocabulary.id_array()
         entries = []
-        for at in shown:
-            entry = vocabulary.stored[at]
-            text = plain(entry, vocabulary.marker)  # byte-level entries are decoded
-            shown_text = printable(text)
-            if vocabulary.marker is None or text == entry:
-                shown_text = printable(entry)
-            elif vocabulary.marker not in PREFIXES:
-                shown_text += vocabulary.marker
-            elif entry.startswith(vocabulary.marker.encode()):
-                shown_text = vocabulary.marker + shown_text
-            entries.append({"id": int(ids[at]), "text": shown_text})
-        counts = {"total": len(vocabulary), "matching": end - first, "offset": offset}
+        for position in self.order[first:end][offset : offset + limit].tolist():
+            entry = stored[position]
+            word = plain(entry, marker)  # decodes byte-level entries, and cuts off the marker
+            text = printable(word)
+            if marker is not None and word != entry:
+                if marker not in PREFIXES:
+                    text += marker
+                elif entry.startswith(marker.encode()):
+                    text = marker + text
+            entries.append({"id": int(ids[position]), "text": text})
+        counts = {"total": len(stored), "matching": end - first, "offset": offset}
         return {**counts, "entries": entries}
 
 
