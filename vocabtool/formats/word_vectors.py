@@ -179,9 +179,8 @@ def _find_layout(source: Source) -> _Layout:
     if source.size > len(source.head) or not lines[-1]:
         lines.pop()  # truncated, or empty after a final newline
     if not lines:
-        raise InvalidFile(
-            "nothing follows its header line" if header else "no whole line in its first 64 KiB"
-        )
+        what = "nothing follows its header line" if header else "no whole line in its first 64 KiB"
+        raise InvalidFile(what)
     counts = []  # of numbers at the end of each line
     for line in lines[:SAMPLE]:  # the first part always belongs to the word
         values = line.removesuffix(b"\r").removesuffix(b" ").split(b" ")[:0:-1]
@@ -296,53 +295,56 @@ def _cut_window(
 
     ``window``: whole lines, from byte ``at`` of the file on. ``number``: of the first line.
     """
-    # Most lines have as many spaces as values, so the word ends at the first space. Others are
-    # examined singly.
-    bounds, blanks, start = [0], [], 0  # the ends of lines, and the first space of each
+    # The word ends at the first space. Lines that do not have ``dim`` spaces are examined singly.
+    bounds, spaces, start = [0], [], 0  # the ends of lines, and the first space of each
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte
-        blanks.append(window.find(b" ", start, end))
+        spaces.append(window.find(b" ", start, end))
         bounds.append(end)
         start = end
-    starts, firsts = np.array(bounds, np.int64), np.array(blanks, np.int64)
-    words = [window[start:stop] for start, stop in zip(bounds, blanks, strict=False)]
+    starts, first_spaces = np.array(bounds, np.int64), np.array(spaces, np.int64)
+    words = [window[start:stop] for start, stop in zip(bounds, spaces, strict=False)]
 
     data = np.frombuffer(window, np.uint8)
-    blank = np.zeros(-(-len(data) // 8) * 8 + 8, np.bool_)
-    np.equal(data, ord(" "), out=blank[: len(data)])
+    is_space = np.zeros(-(-len(data) // 8) * 8 + 8, np.bool_)
+    np.equal(data, ord(" "), out=is_space[: len(data)])
     ends = starts[1:] - 1
     ends -= (data[ends - 1] == ord("\r")) & (ends > starts[:-1])
-    trailing = blank[ends - 1] & (ends > starts[:-1])
+    trailing = is_space[ends - 1] & (ends > starts[:-1])
 
     # The number of spaces from each start to the next, from eight bytes at a time: the position of
     # each space would take 8 bytes, and three times as long.
-    eights = blank.view(EIGHT)
-    sums = eights * ADD_UP
-    sums >>= TOP_BYTE
-    place = starts >> 3
-    before = (eights[place] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE
-    between = np.where(place[1:] > place[:-1], np.add.reduceat(sums, place)[:-1], 0)
+    blocks = is_space.view(EIGHT)
+    counts = blocks * ADD_UP
+    counts >>= TOP_BYTE
+    block = starts >> 3
+    before = (blocks[block] & FIRST_OF_EIGHT[starts & 7]) * ADD_UP >> TOP_BYTE  # in its block
+    between = np.where(block[1:] > block[:-1], np.add.reduceat(counts, block)[:-1], 0)
     odd = (between + before[1:] - before[:-1]).astype(np.int64) - trailing != dim
-    head = data.take([firsts + 1, firsts + 2], mode="clip")  # of the first value
+    head = data.take([first_spaces + 1, first_spaces + 2], mode="clip")  # of the first value
     odd |= (head - ord("0") >= 10).all(axis=0)  # bytes less than "0" wrap around
-    pairs = blank[1:] & blank[:-1]
-    if pairs.any():  # a value between two spaces is empty
-        empty = np.flatnonzero(pairs)
-        odd[np.searchsorted(starts, empty[empty < starts[-1]], "right") - 1] = True
+    empty = np.flatnonzero(is_space[1:] & is_space[:-1])  # values between two spaces
+    odd[np.searchsorted(starts, empty[empty < starts[-1]], "right") - 1] = True
     odd[-1] = True  # the values of the last line are always examined, as a sample
-    for line in np.flatnonzero(odd).tolist():
-        start, end = bounds[line], int(ends[line] - trailing[line])
-        word, *values = window[start:end].rsplit(b" ", dim)
-        more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
-        if len(values) < dim or more:
-            count = f"{len(values):,}" if len(values) < dim else f"more than {dim:,}"
-            what = f"line {number + line:,} has {count} values, wanted {dim:,}: is it truncated?"
-            raise InvalidFile(what, offset=at + start)
-        wrong = [value for value in values if not _is_number(value)]
-        if wrong:
-            what = f"line {number + line:,} has {wrong[0][:40]!r}, wanted a number"
-            raise InvalidFile(what, offset=at + start)
-        words[line], firsts[line] = word, start + len(word)
-    return words, firsts + (at + 1)
+    for row in np.flatnonzero(odd).tolist():
+        start, end = bounds[row], int(ends[row] - trailing[row])
+        words[row] = _examine_line(window[start:end], dim, at + start, number + row)
+        first_spaces[row] = start + len(words[row])
+    return words, first_spaces + (at + 1)
+
+
+def _examine_line(line: bytes, dim: int, at: int, number: int) -> bytes:
+    """Return the word of a line, after a check that exactly ``dim`` numbers follow it."""
+    word, *values = line.rsplit(b" ", dim)
+    more = any(map(VALUE.fullmatch, word.split(b" ")[1:]))
+    if len(values) < dim or more:
+        count = f"more than {dim:,}" if more else f"{len(values):,}"
+        what = f"line {number:,} has {count} values, wanted {dim:,}: is it truncated?"
+        raise InvalidFile(what, offset=at)
+    for value in values:
+        if not _is_number(value):
+            what = f"line {number:,} has {value[:40]!r}, wanted a number"
+            raise InvalidFile(what, offset=at)
+    return word
 
 
 READER: Final = Reader(
