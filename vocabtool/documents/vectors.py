@@ -284,7 +284,7 @@ class Matcher:
         """
         left = self._given.count - self._next
         if self._rows is None and left:
-            raise VocabtoolError(_counts(self._given, self._next))
+            raise _refuse_count(self._given, self._next)
         if left <= 0:
             return None
         name, count = self._given.name, self._given.count
@@ -308,12 +308,12 @@ def check_counts(
         plain = replace(read, keep=(), id_field=None, on_duplicate=None)
         count = sum(map(len, batches(sources, plain, log=ReadLog(), measure=measure)))
     if count != given.count:
-        raise VocabtoolError(_counts(given, count))
+        raise _refuse_count(given, count)
 
 
-def _counts(given: GivenVectors, documents: int) -> str:
-    """Return the message for vectors without ids that are not as many as the documents."""
-    return f"{given.name}: {given.count:,} vectors for {documents:,} documents, but {BY_POSITION}"
+def _refuse_count(given: GivenVectors, documents: int) -> VocabtoolError:
+    counts = f"{given.count:,} vectors for {documents:,} documents"
+    return VocabtoolError(f"{given.name}: {counts}, but {BY_POSITION}")
 
 
 def checksum_of(given: ArrayLike) -> str:

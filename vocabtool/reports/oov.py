@@ -62,7 +62,7 @@ KINDS: Final[dict[WordKind, str]] = {
 JSON_WORDS: Final = 1_000  # of each list
 SHOWN_WORDS: Final = 25  # of each list
 RANDOM_WORDS: Final = 5
-SURE: Final = 0.01  # of the documents: common words name a wrong language for fewer
+LEAST_SHARE: Final = 0.01  # of the documents; a language of fewer is often a wrong guess
 PER_TOKEN: Final = Column("pieces per token", "mean")
 POINTS: Final = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 NEVER_USED: Final = 5  # entries
@@ -331,7 +331,7 @@ def _split_sections(split: SplitWords) -> Iterator[Section]:
 
 
 def _split_details(report: OovReport, split: SplitWords) -> Iterator[Section]:
-    """Yield the figures of a subword model, random strings, and the languages that are sure."""
+    """Yield the figures of a subword model, random strings, and languages that are not rare."""
     shares = [
         ("distinct words that are split", (split.listed + split.random) / max(report.distinct, 1)),
         *((f"tokens in words of {name} pieces", rate) for name, rate in _split_rates(report)),
@@ -349,11 +349,10 @@ def _split_details(report: OovReport, split: SplitWords) -> Iterator[Section]:
     )
     languages = []
     for language in split.languages[:SHOWN_WORDS]:
-        if language.documents >= SURE * report.documents:
+        if language.documents >= LEAST_SHARE * report.documents:
             tokens = max(language.tokens, 1)
-            figures_of_language = (language.name, language.documents, language.tokens)
             rates = (language.pieces / tokens, language.tokens_split3 / tokens)
-            languages.append((*figures_of_language, *rates))
+            languages.append((language.name, language.documents, language.tokens, *rates))
     yield Section("What texts cost", Table(columns, languages, "pieces per token"))
 
 

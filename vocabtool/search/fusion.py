@@ -178,16 +178,16 @@ def best_places(
 
     The order is by tier, score and id. Scores that differ only by rounding become equal.
 
-    ``ids``: a function that returns the ids of rows. ``keywords_alone``: whether to drop candidates
-    with score 0.
+    ``tiers``: of the candidates, highest first. ``ids``: a function that returns the ids of rows.
+    ``keywords_alone``: whether only keywords count; candidates with score 0 are then dropped.
     """
     order = scores.argsort()[::-1]  # ties in any order
     if keywords_alone:
         order = order[: int(np.count_nonzero(scores > 0))]
     if np.count_nonzero(tiers):
         order = order[np.argsort(-tiers[order], kind="stable")]
-    falling = scores[order]
-    first = first_of_ties(falling, tiers[order])
+    sorted_scores = scores[order]
+    first = first_of_ties(sorted_scores, tiers[order])
     ties_with_previous = first != np.arange(len(first))
     if np.count_nonzero(ties_with_previous[: k + 1]):
         # Ties are put in the order of their ids, down to the last score that ties with the k-th.
@@ -196,8 +196,8 @@ def best_places(
         tied = np.flatnonzero(is_tied[:end])
         keys = list(zip(first[tied].tolist(), ids(rows[order[tied]]), strict=True))
         order[tied] = order[tied][sorted(range(len(tied)), key=keys.__getitem__)]
-        falling = falling[first]
-    return order[:k], falling[:k]
+        sorted_scores = sorted_scores[first]
+    return order[:k], sorted_scores[:k]
 
 
 # The first candidates again, by a cross-encoder.

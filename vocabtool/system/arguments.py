@@ -87,15 +87,15 @@ def takes(
     """
 
     def decorate(method: Callable[[S, T], R]) -> Callable[Concatenate[S, P], R]:
-        own, of_kind = signature(method), signature(kind).parameters
-        it, _ = own.parameters.values()
+        of_method, fields = signature(method), signature(kind).parameters
+        self_parameter, _ = of_method.parameters.values()
 
         @wraps(method)
         def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
-                if name not in of_kind:
+                if name not in fields:
                     what = f"{method.__name__} has no argument {name!r}; its arguments are "
-                    raise TypeError(what + ", ".join(of_kind))
+                    raise TypeError(what + ", ".join(fields))
             try:
                 options = kind(*args, **kwargs)
             except TypeError:  # its message names the dataclass, which the caller does not know
@@ -103,7 +103,7 @@ def takes(
                 raise
             return method(self, options)
 
-        call.__signature__ = own.replace(parameters=[it, *of_kind.values()])  # type: ignore[attr-defined] # of help()
+        call.__signature__ = of_method.replace(parameters=[self_parameter, *fields.values()])  # type: ignore[attr-defined] # of help()
         return call
 
     return decorate
@@ -112,7 +112,6 @@ def takes(
 def _check_call(
     name: str, arguments: Signature, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
-    """Raise ``TypeError`` if arguments are missing, or if there are too many."""
     try:
         arguments.bind(*args, **kwargs)
     except TypeError as error:
