@@ -178,7 +178,7 @@ def best_places(
 
     The order is by tier, score and id. Scores that differ only by rounding become equal.
 
-    ``tiers``: of the candidates, highest first. ``ids``: a function that returns the ids of rows.
+    ``tiers``: the tier of each candidate. ``ids``: a function that returns the ids of rows.
     ``keywords_alone``: whether only keywords count; candidates with score 0 are then dropped.
     """
     order = scores.argsort()[::-1]  # ties in any order
