@@ -153,13 +153,14 @@ def totals(
         else:
             number, _ = statistics.frequencies[terms[0]]
             single.append((*weights, number, terms[0].field == "words"))
-    hits = join(_hits(n, statistics, single), *phrases, between=" UNION ALL ")
     code = "sum(code * x)::float4" if codes else "NULL::float4"  # each aggregate takes time
     exact = "bool_or(exact)" if unstemmed else "FALSE"
-    score = _score([*clauses.values()])
     return join(
-        *("SELECT doc, ", score, f" AS score, {code} AS code, {exact} AS exact FROM ("),
-        *(hits, ") hits GROUP BY doc"),
+        "SELECT doc, ",
+        _score([*clauses.values()]),
+        f" AS score, {code} AS code, {exact} AS exact FROM (",
+        join(_hits(n, statistics, single), *phrases, between=" UNION ALL "),
+        ") hits GROUP BY doc",
     )
 
 

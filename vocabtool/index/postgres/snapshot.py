@@ -119,25 +119,26 @@ class PostgresSnapshot(IndexSnapshot):
     def statistics(
         self, terms: Iterable[Term], joined: Sequence[store.JoinedWord] = ()
     ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
-        """Read them and the manifest in one statement, and keep them for the legs of the search."""
-        places = [*dict.fromkeys(terms)]
-        bests = [legs.best_of_parts(self.n, word) for word in joined]
+        """Read the statistics and the manifest in one statement, and keep them for the legs."""
+        distinct = list(dict.fromkeys(terms))
+        scores_of_parts = [legs.best_of_parts(self.n, word) for word in joined]
         (rows,) = self._ask(
             join(
                 f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {self.n}),"
                 " b AS MATERIALIZED (SELECT ARRAY[",
-                join("NULL", *bests, between=", "),
+                join("NULL", *scores_of_parts, between=", "),
                 "]::float8[] AS scores FROM t) SELECT t.record, b.scores,"
                 " w.place, w.term, w.documents FROM b, t LEFT JOIN (",
-                *(legs.find_terms(self.n, places), ") w ON TRUE"),
+                legs.find_terms(self.n, distinct),
+                ") w ON TRUE",
             )
         )
         if not rows:
             raise NotFound(f"{self.connections.where}: {GONE}")
-        frequencies = dict.fromkeys(places, (0, 0))
+        frequencies = dict.fromkeys(distinct, (0, 0))
         for *_, place, number, count in rows:
             if place is not None:
-                frequencies[places[place - 1]] = (number, count)
+                frequencies[distinct[place - 1]] = (number, count)
         record, (_, *scores), *_ = rows[0]
         manifest = Manifest.decode(record)
         self.manifest, self._thread.statistics = manifest, Statistics(manifest, frequencies)
@@ -260,7 +261,6 @@ class PostgresSnapshot(IndexSnapshot):
         ]
 
     def near_spellings(self, term: Term, limit: int) -> list[Term]:
-        """Return terms of the same field with a similar spelling, most similar first."""
         statement = (
             f"SELECT text, documents FROM terms_{self.n} WHERE field = %s AND documents > 0"
             " AND text ^@ %s AND char_length(text) BETWEEN %s AND %s ORDER BY 2 DESC, 1 LIMIT %s"
@@ -320,7 +320,6 @@ class PostgresSnapshot(IndexSnapshot):
         return documents
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Ids must be valid UTF-8."""
         return {id_: row for id_, (row, _) in self._by_id(ids, "").items()}
 
     def fetch_stored(self, ids: Sequence[str]) -> dict[str, tuple[int, list[Any]]]:
@@ -354,7 +353,6 @@ class PostgresSnapshot(IndexSnapshot):
     # Values of fields
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value among the values of all ``rows``, or -1 for null."""
         column = columns_of_fields(self.fields).get(name)
         if column is None:
             return np.full(len(rows), -1, np.int64)
