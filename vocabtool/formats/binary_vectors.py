@@ -55,10 +55,9 @@ HEADER: Final = re.compile(rb"([0-9]{1,18}) ([0-9]{1,9}) ?\r?\n")  # numbers of 
 class VectorFile:
     """The words of a file and their vectors, which are read on request.
 
-    - ``data``: an array of floats, shape (n, dim), or the bytes of the file.
-    - ``starts``: if ``data`` is bytes, the position of each vector: int64, shape (n,).
-    - ``parse``: if ``data`` is bytes, the function that reads one vector. ``parse(data, starts[i],
-      dim)`` returns the vector of word ``i``.
+    ``data``: an array of floats, shape (n, dim), or the bytes of the file. Of bytes, ``starts`` has
+    the position of each vector (int64, shape (n,)), and ``parse(data, starts[i], dim)`` reads
+    vector ``i``.
     """
 
     words: Vocabulary
@@ -105,7 +104,6 @@ def _recognise_word2vec(source: Source) -> str | None:
 
 
 def open_word2vec(source: Source) -> VectorFile:
-    """Read the words of a binary word2vec file. The vectors are read later, on request."""
     header = HEADER.match(source.head)
     if header is None:
         raise InvalidFile("not word2vec's binary format: no header line", offset=0)
@@ -191,11 +189,7 @@ LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPN
 
 @dataclass(frozen=True, slots=True)
 class ArrayHead:
-    """The header of a ``.npy`` array.
-
-    ``order``: ``"C"`` for row-major, ``"F"`` for column-major. ``start``: the length of the header
-    in bytes. ``size``: the length of all values in bytes.
-    """
+    """The header of a ``.npy`` array. ``start``, ``size``: its and the values' length in bytes."""
 
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
@@ -251,11 +245,7 @@ def _recognise_numpy(source: Source) -> str | None:
 
 
 def open_numpy(source: Source, words: Path | None = None) -> VectorFile:
-    """Read the words of a NumPy file, and open its vectors as a memory map.
-
-    ``words``: the file with the words of an ``.npy`` array; by default, the ``.txt`` file of the
-    same name.
-    """
+    """Open a NumPy file; its vectors are a memory map. ``words``: see :meth:`WordVectors.open`."""
     file, notes, rule = source.file, list[str](), None
     if source.head.startswith(NUMPY_MAGIC):
         vectors = open_array(file)
@@ -325,7 +315,6 @@ def open_array(file: Path, start: int = 0, end: int | None = None) -> FloatMap:
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:
-    """Yield the texts of an ``.npy`` array of text, as bytes."""
     head = read_array_head(io.BytesIO(data))
     if len(head.shape) != 1 or head.dtype.kind not in "US" or not head.dtype.itemsize:
         what = f"words of type {head.dtype} and shape {head.shape}"
@@ -347,10 +336,7 @@ def _array_words(data: bytes) -> Iterator[bytes]:
 
 
 def may_state(rule: str) -> bool:
-    """Return whether a file of vectors is allowed to contain the tokenization rule ``rule``.
-
-    True if the rule produces whole words and opens no file.
-    """
+    """Return whether a file of vectors may state a rule: one of whole words that opens no file."""
     return rule in NAMED or (rule.startswith("regex:") and len(rule) <= MAX_RULE)
 
 
@@ -477,9 +463,8 @@ SYMBOLS: Final = {
 def read_spacy(folder: Path) -> Findings | None:
     """Read the words of a pipeline, or of its ``vocab`` folder; ``None`` for any other folder.
 
-    If the vectors cannot be read, the result has a warning and all strings instead of the words.
-    Raises :class:`UnsupportedFormat` for floret vectors, and :class:`InvalidFile` if the strings or
-    the settings are damaged.
+    If the vectors cannot be read, the result has a warning, and all strings instead of the words.
+    Raises :class:`UnsupportedFormat` for floret vectors.
     """
     within = "vocab/" if (folder / "vocab" / STRINGS).is_file() else ""
     vocab = folder / within
@@ -543,10 +528,9 @@ def _words_with_vectors(strings: ByteStrings, vocab: Path, within: str) -> Vocab
 
 
 def _hashes(strings: ByteStrings) -> NDArray[np.uint64]:
-    """Return the key that spaCy gives each string: uint64, shape (n,).
+    """Return spaCy's key of each string, MurmurHash64A (Austin Appleby): uint64, shape (n,).
 
-    The key is MurmurHash64A (Austin Appleby). The keys of strings longer than ``MAX_WORD`` bytes
-    are wrong, because only their beginning is hashed.
+    Keys of strings longer than ``MAX_WORD`` bytes are wrong: only the beginning is hashed.
     """
     windows = np.lib.stride_tricks.sliding_window_view(
         np.frombuffer(strings.data + bytes(BLOCK), np.uint8), BLOCK

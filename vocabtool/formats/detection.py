@@ -200,16 +200,12 @@ READERS: Final = (
 
 
 def find(source: Source) -> Reader:
-    """Return the reader of a file."""
     in_order = (GRAPH_FILE, *READERS, OTHER_GRAPH)
     return next(reader for reader in in_order if reader.recognise(source) is None)
 
 
 def read(path: Path) -> tuple[Path, Findings]:
-    """Read a file, or a folder without a SavedModel; return the path that was read.
-
-    The words of a model of vectors are read from its tokenizer: see :func:`encoder_files.path_of`.
-    """
+    """Read a file, or a folder without a SavedModel, at the path that ``path_of`` returns."""
     source = Source.open(encoder_files.path_of(path))
     if source.file.is_dir():
         return source.file, _read_folder(source.file)
@@ -226,7 +222,6 @@ def read(path: Path) -> tuple[Path, Findings]:
 
 
 def has_graphs(model: str | Path) -> bool:
-    """Return whether a model consists of TensorFlow graphs."""
     with reading(str(model)):
         path = encoder_files.path_of(model)
         if path.is_dir():

@@ -81,9 +81,8 @@ DTYPES: Final = {
 class EmbeddingFiles:
     """The files of a static embedding.
 
-    - ``style``: the library that defines how the vector of a text is computed.
-    - ``config``: the file with the settings of model2vec, or ``None``.
-    - ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
+    ``style``: the library that defines how vectors are computed. ``config``: the settings of
+    model2vec. ``normalize``: whether a module of sentence-transformers scales vectors to length 1.
     """
 
     style: Style
@@ -99,11 +98,7 @@ def is_safetensors(head: bytes) -> bool:
 
 
 def find_static(path: Path) -> EmbeddingFiles:
-    """Find the files of a static embedding.
-
-    ``path``: the folder of the embedding, or the file of its tensors. Raises :class:`UnknownFormat`
-    if ``path`` is not such an embedding.
-    """
+    """Find a static embedding by its folder or tensors; :class:`UnknownFormat` if it is none."""
     folder = path if path.is_dir() else path.parent
     if folder != path:
         with reading(str(path)), path.open("rb") as opened:
@@ -147,10 +142,7 @@ def path_of(model: str | Path) -> Path:
 
 
 def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
-    """Return the names of the modules in a folder, and their descriptions.
-
-    A module that is not part of sentence-transformers is named by its whole type.
-    """
+    """Return names and descriptions of modules; of other libraries, the whole type is the name."""
     modules = read_settings(folder / MODULES, list)
     with reading(str(folder / MODULES)):
         described = [json_file.expect(module, dict, "a module").get("type") for module in modules]
@@ -160,7 +152,6 @@ def read_modules(folder: Path) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
 
 
 def _module_folder(folder: Path, module: dict[str, Any]) -> Path:
-    """Return the folder of a module that ``modules.json`` in ``folder`` describes."""
     with reading(str(folder / MODULES)):
         path = json_file.expect(module.get("path"), str, "the path of a module")
         if path in ("", "."):
@@ -169,10 +160,7 @@ def _module_folder(folder: Path, module: dict[str, Any]) -> Path:
 
 
 def find_word_embeddings(folder: Path) -> Path | None:
-    """Return the file with the words of a sentence-transformers model that averages their vectors.
-
-    ``None`` if ``folder`` is not such a model. The file is in the folder of the first module.
-    """
+    """Return the file with the words of a model that averages word vectors; ``None`` for others."""
     if not (folder / MODULES).is_file():
         return None
     names, modules = read_modules(folder)
@@ -188,27 +176,20 @@ def folders_of(folder: Path) -> tuple[Path, ...]:
 
 
 def read_settings(file: Path, wanted: type) -> Any:
-    """Return the value of a JSON file of settings, which must be of the type ``wanted``."""
     with reading(str(file)):
         data = read_file(file, MAX_HEADER, "settings of more than {:,} bytes")
         return json_file.expect(json_file.parse(data), wanted, "the whole file")
 
 
 def find_settings(folders: Sequence[Path], name: str) -> tuple[Path, dict[str, Any]]:
-    """Return the path and the JSON object of the file ``name`` in the first folder that has it.
-
-    If no folder has it, the path is in the first folder, and the object is empty.
-    """
+    """Return path and object of the first file ``name``; an empty object if no folder has it."""
     paths = [folder / name for folder in folders]
     file = next((file for file in paths if file.is_file()), None)
     return (paths[0], {}) if file is None else (file, read_settings(file, dict))
 
 
 def read_model2vec(config: Path) -> tuple[bool, int | None]:
-    """Return whether vectors are normalised, and the maximum number of tokens of a text.
-
-    The number is ``None`` if all tokens are used.
-    """
+    """Return whether vectors are normalised, and how many tokens of a text count; ``None``: all."""
     settings = read_settings(config, dict)
     normalize, most = settings.get("normalize", False), settings.get("max_length", DEFAULT_LENGTH)
     with reading(str(config)):
@@ -220,7 +201,6 @@ def read_model2vec(config: Path) -> tuple[bool, int | None]:
 
 
 def read_header(file: Path) -> dict[str, Any]:
-    """Return the header of a file of safetensors; its length is checked."""
     with reading(str(file)), file.open("rb") as opened:
         start = opened.read(LENGTH + 1)
         length = int.from_bytes(start[:LENGTH], "little")
@@ -250,10 +230,7 @@ def open_tensors(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _tensor(file: Path, name: str, stated: object, begin: int, size: int) -> NDArray[Any]:
-    """Memory-map a tensor.
-
-    ``stated``: its entry in the header. ``begin``, ``size``: the position and size of all values.
-    """
+    """Memory-map a tensor. ``stated``: its header entry. ``begin``, ``size``: of all values."""
     facts = json_file.expect(stated, dict, f"tensor {name!r}")
     shape = json_file.expect(facts.get("shape"), list, f"tensor {name!r}: its shape")
     offsets = json_file.expect(facts.get("data_offsets"), list, f"tensor {name!r}: data_offsets")
@@ -319,11 +296,7 @@ DYNAMIC: Final = b"DynamicQuantize"  # operators that begin so quantize by all v
 
 @dataclass(frozen=True, slots=True)
 class OnnxFiles:
-    """The files of a model.
-
-    ``folders``: the folders that may contain settings; the folder of the graph is the first.
-    ``others``: other graphs in these folders, for example quantized graphs.
-    """
+    """Files of a model. ``folders``: of settings, first the graph's. ``others``: its variants."""
 
     model: Path
     tokenizer: Path
@@ -335,8 +308,7 @@ class OnnxFiles:
 class Settings:
     """How token vectors become the vector of a text.
 
-    ``pooling``: the pooling methods whose results are concatenated; empty if ``modules`` contains
-    unsupported modules. ``lower``: whether texts are lower-cased.
+    ``pooling``: methods whose results are concatenated; empty if ``modules`` has unsupported ones.
     """
 
     pooling: tuple[Pooling, ...]
@@ -350,8 +322,7 @@ class Settings:
 class Graph:
     """Facts about a graph.
 
-    ``external``: the files that contain tensors of the graph. ``dynamic``: whether the graph
-    quantizes activations with a scale that depends on all texts of a batch.
+    ``external``: the files of its tensors. ``dynamic``: it quantizes by a scale of the whole batch.
     """
 
     external: tuple[Path, ...]
@@ -359,11 +330,7 @@ class Graph:
 
 
 def find_onnx(path: Path) -> OnnxFiles:
-    """Find the files of a model.
-
-    ``path``: the folder of the model, or the file of its graph. Raises :class:`UnknownFormat` if
-    ``path`` is not such a model.
-    """
+    """Find a model by its folder or its graph. Raises :class:`UnknownFormat` for other paths."""
     from vocabtool.formats import onnx  # with tokenizers and word lists
 
     model = path
@@ -406,9 +373,8 @@ def _graphs(folder: Path) -> list[Path]:
 def check_graph(file: Path) -> Graph:
     """Check that a graph refers only to files in its own folder. The graph is not executed.
 
-    Raises :class:`InvalidFile` if the graph refers to a file in another folder, to a link outside a
-    Hugging Face cache, or to a file that is too small. Raises :class:`NotFound` if a file is
-    missing.
+    Raises :class:`InvalidFile` for another folder, a link outside a Hugging Face cache, or a file
+    that is too small, and :class:`NotFound` if a file is missing.
     """
     buffer = files.map_file(file)
     stack: list[tuple[str, Span]] = [("model", (0, len(buffer)))]
@@ -481,7 +447,6 @@ def read_all_settings(model: OnnxFiles) -> Settings:
 
 
 def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
-    """Return the pooling methods in the settings of the module ``Pooling``."""
     modes = settings.get("pooling_mode")
     if modes is None:
         modes = [mode for switch, mode in SWITCHES.items() if settings.get(switch) is True]

@@ -37,7 +37,6 @@ MAX_NAMED: Final = 5  # handles, files or values that a message names
 
 
 def first_few(names: Collection[str]) -> list[str]:
-    """Return the first ``MAX_NAMED`` of some names for a message, and ``...`` if there are more."""
     few = [*islice(names, MAX_NAMED)]
     return few if len(names) <= MAX_NAMED else [*few, "..."]
 
@@ -51,10 +50,9 @@ def map_file(file: Path) -> Buffer:
 
 
 def read_file(file: Path, limit: int, what: str = "larger than {:,} bytes") -> bytes:
-    """Return the content of a file. Refuses Git LFS pointers.
+    """Return the content of a file of at most ``limit`` bytes. Refuses Git LFS pointers.
 
-    Raises :class:`UnsupportedFormat` for a file of more than ``limit`` bytes. ``what``: the message
-    of this error, in which ``{0:,}`` is replaced by the limit and ``{1:,}`` by the file's size.
+    ``what``: the message of :class:`UnsupportedFormat`; ``{0:,}`` is the limit, ``{1:,}`` the size.
     """
     with file.open("rb") as opened:
         size = os.fstat(opened.fileno()).st_size
@@ -96,16 +94,12 @@ def leads_away(path: Path) -> bool:
 
 
 def refuse_link(path: Path) -> None:
-    """Raise :class:`InvalidFile` if a path is a symbolic link."""
     if path.is_symlink():
         raise InvalidFile("a symbolic link: it is not opened; replace it with its target")
 
 
 def read_linkless(path: Path, name: str, limit: int = MAX_FILE) -> bytes:
-    """Return the content of a file of the model, which must not be a link.
-
-    ``name``: its name in messages. ``limit``: see :func:`read_file`.
-    """
+    """Return the content of a model's file, which must not be a link. ``name``: in messages."""
     with reading(name):
         refuse_link(path)
         if not path.is_file():
@@ -120,11 +114,7 @@ HANDLE: Final = re.compile(r"https?://[^/\s]")  # the address of a module, on an
 
 
 def find(handle: str) -> Path:
-    """Return the folder where tensorflow_hub keeps the module ``handle``.
-
-    Raises :class:`NotFound` if the folder is missing or empty; the message says how to download the
-    module.
-    """
+    """Return tensorflow_hub's folder of a module; :class:`NotFound` says how to download one."""
     import shlex  # slow to import
 
     stated = os.environ.get(CACHE_DIR)
@@ -187,8 +177,7 @@ FOLDERS: Final = ("sentence-transformers", "model2vec", "onnx")  # kinds with na
 def split_kind(model: str) -> tuple[str, str]:
     """Split ``KIND:PATH``, such as ``static:words.vec``, into ``KIND:`` and ``PATH``.
 
-    ``KIND:`` is empty if ``model`` has no kind, or if a file named ``model`` exists. ``python:`` is
-    not a kind.
+    ``KIND:`` is empty if there is none, for ``python:``, and if a file named ``model`` exists.
     """
     prefix, colon, rest = model.partition(":")
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
@@ -197,10 +186,7 @@ def split_kind(model: str) -> tuple[str, str]:
 
 
 def find_folder(model: str | Path) -> Path:
-    """Return the folder of a model.
-
-    ``model``: the path of the folder, or the name of a model in the local Hugging Face cache.
-    """
+    """Return the folder of a model: its path, or its name in the local Hugging Face cache."""
     folder = Path(model)
     if folder.is_dir():
         return folder
@@ -230,11 +216,7 @@ SAVED_MODELS: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb")
 
 
 def find_model(model: str | Path) -> Path:
-    """Return the path of a model.
-
-    ``model``: a path, a TensorFlow Hub handle, or the name of a model in another local cache. A
-    prefix such as ``static:`` is ignored.
-    """
+    """Find a model by path, Hub handle or name in a cache; a prefix like ``static:`` is ignored."""
     kind, name = split_kind(model) if isinstance(model, str) else ("", "")
     if kind:
         model = name
@@ -258,6 +240,5 @@ def find_model(model: str | Path) -> Path:
 
 
 def graphs_file_in(folder: Path) -> Path | None:
-    """Return the first file of ``SAVED_MODELS`` that a folder contains, or ``None``."""
     paths = (folder / name for name in SAVED_MODELS)
     return next((path for path in paths if path.exists()), None)

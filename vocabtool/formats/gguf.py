@@ -56,11 +56,8 @@ BYTE: Final = 6
 class GGUFTokenizer:
     """The tokenizer fields of a file, named as in llama.cpp (``llama_vocab::impl::load``).
 
-    - ``tokens``: the tokens in id order.
-    - ``types``, ``scores``: one value for each token; empty if the file has none.
-    - ``merges``: pairs of pieces with a space between them, in the order in which the merges are
-      applied.
-    - ``unknown``: the id for unknown text, or ``None``.
+    ``types``, ``scores``: one value for each token, or empty. ``merges``: pairs of pieces with a
+    space between them, in the order in which they are applied.
     """
 
     model: str
@@ -75,11 +72,10 @@ class GGUFTokenizer:
 
 
 def read_tokenizer(file: Path) -> GGUFTokenizer | dict[str, Any] | None:
-    """Return the tokenizer of a file, or the ``tokenizer.json`` in it.
+    """Return the tokenizer of a file, or the ``tokenizer.json`` in it; ``None`` for other files.
 
-    ``None`` if it is not a GGUF file or has neither. Other fields of a wrong type are ignored. So
-    is an unknown id that belongs to no token, such as the 4294967295 of some converters: llama.cpp
-    takes its default then.
+    Other fields of a wrong type are ignored. So is an unknown id that belongs to no token, such as
+    the 4294967295 of some converters: llama.cpp takes its default then.
     """
     with file.open("rb") as opened:
         if opened.read(len(MAGIC)) != MAGIC:

@@ -38,7 +38,6 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
-    """Return ``None`` if parsed JSON is a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     model = document.get("model")
@@ -64,7 +63,6 @@ def parts(step: object) -> Iterator[Json]:
 
 
 def vocabulary(document: Any, name: str) -> Vocabulary:
-    """Return the vocabulary of a document that :func:`recognise` accepts."""
     model = document["model"]
     model_type = _type(model)
     entries: Collection[Any]
@@ -185,10 +183,7 @@ def _find_added(
 def _unknown(
     model: Json, model_type: str, id_of: Mapping[str, int], entries: int
 ) -> tuple[Unknown | None, tuple[str, ...]]:
-    """Return the id of unknown words, if the model states one, and notes on it.
-
-    ``entries``: how many entries the model has. ``id_of``: also has the added tokens.
-    """
+    """Return the stated id of unknown words, and notes. ``id_of`` also has the added tokens."""
     token = model.get("unk_id" if model_type == "Unigram" else "unk_token")
     if token is None:
         return None, ()

@@ -147,10 +147,7 @@ def kind(value: object) -> str:
 
 
 def expect(value: object, wanted: type[T], what: str) -> T:
-    """Return ``value`` if its type is ``wanted``.
-
-    Raises :class:`InvalidFile` for another type. ``what``: the name of the value in the message.
-    """
+    """Return ``value`` if its type is ``wanted``. ``what``: its name in the error."""
     if not isinstance(value, wanted):
         raise InvalidFile(f"{what} is {kind(value)}, wanted {_NAMES[wanted]}")
     return value
@@ -167,16 +164,11 @@ def show_value(value: object) -> str:
 
 
 def show_some(texts: Collection[str]) -> str:
-    """Return the first few texts for messages, separated by commas."""
     return ", ".join(map(show, files.first_few(texts)))
 
 
 def strings(values: Collection[Any], what: str) -> ByteStrings:
-    """Convert texts to bytes with :func:`~vocabtool.vocabulary.encode`.
-
-    Raises :class:`InvalidFile` for a value that is not a text or cannot be encoded. ``what``: the
-    name of a value in the message, such as ``piece``.
-    """
+    """Encode texts with ``vocabulary.encode``. ``what``: the name of a text in the error."""
     try:
         return ByteStrings.of(map(encode, values))
     except (AttributeError, UnicodeEncodeError):
@@ -190,11 +182,7 @@ def strings(values: Collection[Any], what: str) -> ByteStrings:
 
 
 def parse_ids(vocabulary: Mapping[str, Any], what: str) -> NDArray[np.int64]:
-    """Return the ids of an object that maps entries to ids: int64, shape (n,).
-
-    Raises :class:`InvalidFile` if a value is not an id. ``what``: the name of a value in the
-    message, such as ``the id``.
-    """
+    """Return the checked ids of an object: int64. ``what``: the name of an id in the error."""
     values = vocabulary.values()
     if set(map(type, values)) <= {int}:  # true and false are not ids
         with suppress(OverflowError):
@@ -222,7 +210,6 @@ MAX_SPREAD: Final = 2  # higher ids than this many times their number may be cou
 
 
 def _why_no_ids(document: object) -> str | None:
-    """Return ``None`` if parsed JSON maps entries to ids, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object of entries and their ids"
     if not document:
@@ -283,7 +270,6 @@ WHITESPACE_TOKENIZER: Final = "whitespacetokenizer_config.json"
 
 
 def why_no_whitespace_tokenizer(document: object) -> str | None:
-    """Return ``None`` if parsed JSON is a ``WhitespaceTokenizer``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{kind(document)}, wanted an object"
     if not isinstance(document.get("do_lower_case"), bool):
@@ -320,7 +306,6 @@ UNKNOWNS: Final = ("\N{REPLACEMENT CHARACTER}".encode(), b"<unk>")
 
 
 def why_no_texts(document: object) -> str | None:
-    """Return ``None`` if parsed JSON is a list of texts, otherwise the reason why not."""
     if not isinstance(document, list):
         return f"{kind(document)}, wanted a list of texts"
     if not document:
@@ -440,7 +425,6 @@ def _read_tekken(document: Any, source: Source) -> Findings:
 
 
 def _count(config: dict[str, Any], key: str, most: int) -> int:
-    """Return a setting of ``tekken.json`` that is a whole number from 0 to ``most``."""
     count = config.get(key)
     if is_id(count) and count <= most:
         return count
@@ -508,7 +492,6 @@ TENSORFLOW_JS: Final = JsonReader("TensorFlow.js model.json", _why_no_tfjs, _rea
 
 
 def _read_constants(nodes: list[Any], source: Source, findings: Findings) -> None:
-    """Add the constants of a graph that are lists of strings to ``findings``."""
     for node in nodes:
         try:
             name, encoded = node["name"], node["attr"]["value"]["tensor"]["stringVal"]

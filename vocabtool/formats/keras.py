@@ -77,13 +77,12 @@ OLD_MODES: Final = {None: "int", "binary": "multi_hot", "tf-idf": "tf_idf"}
 class LookupLayer:
     """A layer that looks up words or numbers.
 
-    - ``path``: in an archive, the path of the layer's asset. In a SavedModel, the path of the
-      object whose configuration describes the layer: the layer itself, such as ``root.layer-0``,
-      or a model that contains it.
-    - ``vocabulary``: all entries except mask and unknown entries; ``None`` if the file does not
-      contain the entries. Numbers are decimal text.
-    - ``mask_token``: the entry with id 0, or ``None``. It is always ``None`` if the output mode is
-      not ``int``.
+    - ``path``: in an archive, of the layer's asset. In a SavedModel, of the object whose
+      configuration describes the layer: the layer, such as ``root.layer-0``, or a model that
+      contains it.
+    - ``vocabulary``: without mask and unknown entries, numbers as decimal text; ``None`` if the
+      file does not contain the entries.
+    - ``mask_token``: the entry with id 0; always ``None`` if the output mode is not ``int``.
     - ``inverse``: whether the layer maps ids to words.
     - ``text_settings``: of a TextVectorization, :data:`TEXT_SETTINGS`.
     """
@@ -126,11 +125,7 @@ def is_object(value: dict[str, Any]) -> bool:
 
 
 def lookup_layer(path: str, description: dict[str, Any]) -> LookupLayer:
-    """Make a lookup layer from its JSON description.
-
-    The class of the layer must be in ``MASK_AND_OOV``. ``path``: see :class:`LookupLayer`.
-    The entries of the vocabulary in ``description`` are replaced by bytes.
-    """
+    """Make a layer of a class in ``MASK_AND_OOV``. Bytes replace the entries in ``description``."""
     class_name, config = description["class_name"], description["config"]
 
     def setting(key: str, default: Token, *kinds: type) -> Any:
@@ -354,7 +349,6 @@ def text_vectorization(file: Path, vocabulary: Vocabulary) -> LookupLayer | None
 
 
 def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: str) -> Finding:
-    """Return the vocabulary of an asset, whose mask and unknown entries its layer describes."""
     shown = printable(name.encode("utf-8", "surrogateescape"))
     place = Place(file, shown)
     with reading(shown):
@@ -428,11 +422,7 @@ FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings with which a Keras tokenizer splits a text into words.
-
-    ``filters``: the characters that are replaced by ``split``. If ``char_level`` is true, every
-    character is a word, and ``filters`` and ``split`` are not used.
-    """
+    """``split`` replaces the characters in ``filters``; with ``char_level``, neither is used."""
 
     filters: str
     lower: bool
@@ -441,7 +431,6 @@ class Settings:
 
 
 def why_no_tokenizer(document: object) -> str | None:
-    """Return ``None`` if parsed JSON is a Keras tokenizer, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
@@ -488,8 +477,7 @@ TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _re
 def settings_of(document: Any) -> Settings | None:
     """Return the settings for splitting a text; ``None`` if the document has none.
 
-    Missing settings get Keras' defaults. Raises :class:`InvalidFile` for settings that make Keras
-    fail, and for ``split: null``.
+    Raises :class:`InvalidFile` for settings that make Keras fail, and for ``split: null``.
     """
     config = _config(document)
     complete = document.get("class_name") == "Tokenizer"

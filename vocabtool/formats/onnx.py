@@ -76,7 +76,6 @@ EXTENSION_DOMAINS: Final = (b"ai.onnx.contrib", b"com.microsoft.extensions")
 
 
 def _recognise(source: Source) -> str | None:
-    """Return ``None`` if a file is an ONNX model, otherwise the reason why not."""
     # A SavedModel may begin with the same bytes, but has no field 7 (the graph).
     seen: set[int] = set()
     buffer = map_file(source.file)
@@ -118,7 +117,6 @@ class _Model:
             self._read_nodes(function.spans(FUNCTION_NODES), scope, 0)
 
     def _parse(self, span: Span, strings_field: int = 0, until: tuple[int, ...] = ()) -> Message:
-        """Parse a message (see :class:`Message`), and count its fields against the limit."""
         message = Message(self._buffer, span, MAX_FIELDS, strings_field=strings_field, until=until)
         self._fields += message.size
         if self._fields > MAX_FIELDS or len(self.findings.lists) > MAX_LISTS:
@@ -182,7 +180,6 @@ class _Model:
     def _read_lists(
         self, name: str, node: Message, attributes: Attributes, where: str, place: Place
     ) -> None:
-        """Add the lists of strings in the attributes of a node to the findings."""
         is_extension = node.text(DOMAIN) in EXTENSION_DOMAINS
         default = None
         if node.text(OP) in (b"LabelEncoder", b"CategoryMapper"):

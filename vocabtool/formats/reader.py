@@ -81,11 +81,7 @@ HEAD: Final = 1 << 16  # bytes available for format detection
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file or folder that is to be read.
-
-    ``name``: the name in messages, without parent folders. ``head``: the first ``HEAD`` bytes. For
-    a folder, ``head`` is empty and ``size`` is 0.
-    """
+    """A file or folder; ``name``: in messages, ``head``: its first bytes. A folder has size 0."""
 
     file: Path
     name: str
@@ -105,10 +101,8 @@ class Source:
 class Findings:
     """What was read from one model.
 
-    - ``lists``: vocabularies and skipped lists.
-    - ``warnings``: parts that could not be read, with reasons.
-    - ``format``: the detected format; ``None`` if the reader reads only one format.
-    - ``main``: in a folder, the file whose vocabulary comes before all others.
+    ``warnings``: parts that could not be read, with reasons. ``format``: ``None`` if the reader
+    reads only one. ``main``: in a folder, the file whose vocabulary comes before all others.
     """
 
     lists: list[Finding] = field(default_factory=list)
@@ -122,10 +116,9 @@ class Findings:
     def model(self, path: Path, *, small: bool) -> Model:
         """Return the model that consists of these findings.
 
-        Vocabularies with equal contents are merged. Repeated names get numbers. The vocabularies in
-        which the model looks up words (``linked``) come first, then all others. Each of the two
-        groups is sorted by size, the largest first. ``small``: whether constants of fewer than
-        ``MIN_ENTRIES`` strings are vocabularies. If not, they are listed as skipped.
+        Vocabularies with equal contents are merged; repeated names get numbers. For the order, see
+        :func:`vocabtool.vocabularies`. ``small``: whether constants of fewer than ``MIN_ENTRIES``
+        strings are vocabularies. If not, they are listed as skipped.
         """
         passed_over, vocabularies = [], []
         for finding in self.lists:
@@ -151,11 +144,7 @@ class Findings:
     def warning(
         self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
     ) -> Iterator[None]:
-        """Turn an error of type ``kind`` in the ``with`` block into a warning.
-
-        The warning consists of ``part`` (what could not be read), the message of the error, and
-        ``effect`` (the consequence).
-        """
+        """Turn an error into a warning: unread ``part``, message, ``effect`` (what follows)."""
         try:
             yield
         except kind as error:
@@ -165,10 +154,7 @@ class Findings:
 
 
 def _merge_equal(vocabularies: list[Vocabulary]) -> list[Vocabulary]:
-    """Merge vocabularies with equal entries and ids into the first of them.
-
-    An unused list is equal if its entries are: its ids are only positions.
-    """
+    """Merge vocabularies with equal entries and ids. The ids of an unused list do not count."""
     # Equal entries have equal outlines. The hash of all entries is slow, so it is computed only
     # where outlines repeat.
     outlines = [
@@ -211,10 +197,7 @@ def _merge(first: Vocabulary, second: Vocabulary) -> Vocabulary:
 
 
 def _number_names(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
-    """Give every vocabulary its own name: ``words``, ``words_2`` and so on.
-
-    The first keeps its name. Small constants, which are rarely displayed, are numbered last.
-    """
+    """Number repeated names: ``words``, ``words_2`` ...; small constants, rarely shown, last."""
     named = list(vocabularies)
     counts = dict.fromkeys((vocabulary.name for vocabulary in named), 0)
     is_small = [v.kind == "constant" and len(v) < MIN_ENTRIES for v in named]
@@ -234,11 +217,9 @@ def _number_names(vocabularies: list[Vocabulary]) -> tuple[Vocabulary, ...]:
 class Reader:
     """A reader of one format.
 
-    - ``format``: the name of the format, for display.
-    - ``recognise``: a function that returns ``None`` for a file of this format, otherwise a short
-      reason why not. The function reads little more than the source's ``head``, and never raises.
-    - ``read``: a function that reads a file. It raises :class:`~vocabtool.errors.InvalidFile` or
-      :class:`~vocabtool.errors.UnsupportedFormat` if the file cannot be read.
+    ``recognise`` returns ``None`` for a file of this format, otherwise a short reason why not. It
+    reads little more than the source's ``head``, and never raises. ``read`` raises
+    :class:`~vocabtool.errors.InvalidFile` or :class:`~vocabtool.errors.UnsupportedFormat`.
     """
 
     format: str

@@ -19,10 +19,7 @@ MARK: Final = "#"  # separates the name of a vocabulary
 
 
 class PickedVocabulary(NamedTuple):
-    """A vocabulary that was selected from a model.
-
-    ``notes``: messages about unread parts and other vocabularies of the model.
-    """
+    """A selected vocabulary. ``notes``: on unread parts and other vocabularies of the model."""
 
     vocabulary: Vocabulary
     notes: tuple[str, ...] = ()
@@ -77,10 +74,7 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
 
 
 def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary that ``spec`` selects.
-
-    ``spec``: ``FILE#NAME``, or ``FILE`` for the vocabulary that :func:`extract` returns by default.
-    """
+    """Return the vocabulary ``FILE#NAME``; for ``FILE``, the one that :func:`extract` returns."""
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, count = choose(model, name), len(model.vocabularies)
@@ -96,8 +90,7 @@ def pick(spec: str | Path) -> PickedVocabulary:
 def split_name(model: str) -> tuple[str, str | None]:
     """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
 
-    A path may contain ``#``. If the whole string is an existing path, there is no name. Otherwise,
-    the path is the longest existing path that is followed by ``#``.
+    A path may contain ``#``: it is the longest that exists and is followed by ``#`` or nothing.
     """
     if os.path.lexists(split_kind(model)[1]):
         return model, None

@@ -78,11 +78,7 @@ def vocabulary_of(
     unknown_id: int | None,
     notes: tuple[str, ...],
 ) -> Vocabulary:
-    """Make a vocabulary, still without name and place, from the pieces of any library.
-
-    ``unknown_id``: the id for text that no piece covers. Raises :class:`InvalidFile` if two pieces
-    have the same id.
-    """
+    """Make a vocabulary without name and place. ``unknown_id``: of other text. Ids must differ."""
     unknown, marker = None if unknown_id is None else Unknown(unknown_id), MARKERS[kind]
     vocabulary = Vocabulary.from_ids(
         "", kind, entries, ids, unknown=unknown, notes=notes, marker=marker
@@ -122,12 +118,9 @@ def looks_like_model(data: bytes) -> bool:
 
 
 def read_pieces(data: bytes) -> Vocabulary:
-    """Read a serialised ``ModelProto``; entries refer to ``data`` without a copy.
+    """Read a serialised ``ModelProto``, without name and place; entries refer to ``data``, no copy.
 
-    The vocabulary has no name and no place.
-
-    The unknown piece is the piece of type "unknown". If there is none, it is the piece whose id is
-    the ``unk_id`` of the trainer.
+    The unknown piece has the type "unknown", or else the ``unk_id`` of the trainer.
     """
     model = _parse(data)
     trainer = model.message(TRAINER_SPEC)
@@ -157,10 +150,7 @@ def _parse(model: bytes) -> Message:
 
 
 def _texts_and_types(data: bytes, records: ByteStrings) -> tuple[ByteStrings, NDArray[np.uint8]]:
-    """Return the texts of n pieces and their types: uint8, shape (n,).
-
-    ``records``: the message of each piece, in ``data``.
-    """
+    """Return the texts and types of pieces. ``records``: the message of each piece, in ``data``."""
     starts = np.zeros_like(records.starts)
     ends = np.zeros_like(records.ends)
     types = np.zeros(len(records), np.uint8)
@@ -201,7 +191,6 @@ def _usual_pieces(
 
 
 def vocabulary(data: bytes, name: str, place: Place) -> Vocabulary:
-    """Read a serialised ``ModelProto``; see :func:`read_pieces`."""
     return replace(read_pieces(data), name=name, places=(place,))
 
 
@@ -225,10 +214,7 @@ READER: Final = Reader(
 
 @lru_cache(maxsize=4)
 def open_model(model: bytes) -> tuple[Any, bool]:
-    """Return the library's processor, and whether a blank marks a word's end.
-
-    Raises :class:`InvalidFile` for a damaged model.
-    """
+    """Return the library's processor, and whether a blank marks a word's end."""
     read_pieces(model)
     parsed = _parse(model)
     for number in (NORMALIZER, DENORMALIZER):
@@ -316,10 +302,7 @@ class DoubleArray:
         self._labels = (edges & np.uint64(0xFF)).astype(np.uint8)
 
     def walk(self, root: int = 0) -> tuple[ByteStrings, NDArray[np.int32]]:
-        """Return every key below unit ``root``, shortest first, and its value: int32, shape (n,).
-
-        Raises :class:`InvalidFile` if the trie is damaged or may have a cycle.
-        """
+        """Return every key below unit ``root``, shortest first, and its value. Refuses cycles."""
         size = len(self.units)
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
@@ -411,10 +394,7 @@ GROWTH: Final = 4  # limit: bytes of words with their indicators, per byte of bu
 
 
 def pieces_of(op: bytes, data: bytes) -> Vocabulary:
-    """Return the pieces of a tokenizer op, without name and place.
-
-    ``op``: a key of :data:`KINDS`. ``data``: its model.
-    """
+    """Return the pieces, without name and place, of an op in :data:`KINDS` with model ``data``."""
     if op == SENTENCEPIECE:
         return read_pieces(data)
     if KINDS[op] == "sentencepiece":
@@ -423,9 +403,7 @@ def pieces_of(op: bytes, data: bytes) -> Vocabulary:
 
 
 def read_wordpiece(buffer: bytes) -> Vocabulary:
-    """Read the model of the op ``FastWordpieceTokenizeWithOffsets``.
-
-    FastBertTokenizer uses this op, too.
+    """Read the model of ``FastWordpieceTokenizeWithOffsets``, which FastBertTokenizer uses, too.
 
     Pieces that continue a word begin with the suffix indicator (``##``).
     """

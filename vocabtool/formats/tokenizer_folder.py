@@ -81,12 +81,10 @@ class UnknownIds(UnsupportedFormat):
 class FolderTokenizer:
     """The tokenizer of a folder.
 
-    - ``file``: the name of the file whose entries have the ids.
-    - ``document``: a ``tokenizer.json`` in which all settings are applied; ``None`` for Marian.
-    - ``pieces``, ``added``: for Marian, the path of the SentencePiece model whose pieces are looked
-      up in ``file``, and the tokens that are kept whole.
-    - ``settings``: the names of the other files that were obeyed.
-    - ``left_alone``: the names of files of tokenizers that were not read.
+    ``file``: the name of the file whose entries have the ids. ``document``: a ``tokenizer.json`` in
+    which all settings are applied. Marian has none, but ``pieces``, the path of the SentencePiece
+    model whose pieces are looked up in ``file``, and ``added``, the tokens that are kept whole.
+    ``settings``: the names of other files that were obeyed. ``left_alone``: of those not read.
     """
 
     file: str
@@ -97,10 +95,7 @@ class FolderTokenizer:
     left_alone: tuple[str, ...] = ()
 
     def correct(self, vocabulary: Vocabulary) -> Vocabulary:
-        """Return the vocabulary of ``file`` with the entries and ids of this tokenizer.
-
-        Its last note names the files that were used, and those that were left alone.
-        """
+        """Return a vocabulary with this tokenizer's entries and ids; a note names the files."""
         if self.document is None:
             note = f"{self.pieces.name} splits texts into these entries"
             known = UNKNOWN.encode() in vocabulary.positions
@@ -123,11 +118,8 @@ class FolderTokenizer:
 def read(model: Path) -> FolderTokenizer | None:
     """Return the tokenizer of a folder; ``None`` if the folder has none of the layouts above.
 
-    ``model``: the folder, or the file in it that must have the entries (one of ``SEVERAL_FILES``,
-    ``None`` for others).
-
-    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for a tokenizer
-    that vocabtool does not know.
+    ``model``: the folder, or the file of ``SEVERAL_FILES`` in it that must have the entries
+    (``None`` for others). Raises :class:`UnsupportedFormat` for an unknown tokenizer.
     """
     folder, entries = (model, None) if model.is_dir() else (model.parent, model.name)
     if entries not in (None, *SEVERAL_FILES):
@@ -212,10 +204,7 @@ def _content(token: object) -> str | None:
 
 
 def _describe(tokens: Iterable[object], **flags: bool) -> Iterator[Json]:
-    """Describe added tokens without their ids; leave out those without a text.
-
-    ``flags``: settings that replace those of the tokens.
-    """
+    """Describe added tokens that have a text, without ids. ``flags`` replace their settings."""
     for token in tokens:
         content = _content(token)
         if content is not None:
@@ -251,10 +240,7 @@ def _added_in_settings(files: _Files) -> Iterator[Json]:
 
 
 def _with_added(document: Json, tokens: Iterable[Json], usual: Iterable[str] = ()) -> Json:
-    """Return a ``tokenizer.json`` with more added tokens, numbered as the library numbers them.
-
-    ``usual``: special tokens of the class, which are added if they are entries.
-    """
+    """Add tokens, numbered as by the library. ``usual``: tokens of the class, added if entries."""
     vocab = document["model"]["vocab"]
     entries = {piece for piece, _ in vocab} if isinstance(vocab, list) else vocab
     listed = list(document.get("added_tokens") or [])
@@ -534,10 +520,7 @@ def added_tokens(ids: Mapping[str, int], contents: Iterable[str], **flags: bool)
 
 
 def pairs(rank_of: Mapping[str, float]) -> list[str]:
-    """Return all merges: the pairs of tokens that form another token when joined.
-
-    The pairs are sorted by the rank of the joined token.
-    """
+    """Return all pairs that form another token when joined, sorted by the rank of that token."""
     longest = max(map(len, rank_of), default=0)
     if longest > MAX_PIECE:
         raise InvalidFile(f"a token has {longest:,} characters; wanted at most {MAX_PIECE:,}")
@@ -594,10 +577,8 @@ def bert(
 ) -> Json:
     """Describe BERT's tokenizer.
 
-    - ``accents``: Whether accents are removed. By default, they are removed if ``lowercase`` is
-      true.
-    - ``marks_starts``: Whether the first piece of a word is marked by ``▁``, not the later ones by
-      ``##``.
+    ``accents``: whether they are removed; by default, if ``lowercase`` is true. ``marks_starts``:
+    whether ``▁`` marks the first piece of a word, instead of ``##`` the later ones.
     """
     normalizer = {
         "type": "BertNormalizer",

@@ -101,7 +101,6 @@ def read(path: str | Path, format: FileFormat | None = None) -> Vocabulary:  # n
 
 
 def _format_of(path: str | Path, stated: FileFormat | None) -> FileFormat:
-    """Return the stated format of a file, or that of its ending if none is stated."""
     ending = Path(path).suffix
     format_ = stated or ENDINGS.get(ending.lower() or ".txt")
     if format_ is not None and format_ in ENDINGS.values():
@@ -209,7 +208,6 @@ def _write_text(stored: ByteStrings, file: BinaryIO) -> int:
 
 
 def _format_in(source: Source) -> FileFormat | None:
-    """Return the format that a file has by its content; ``None`` if it is not one of these."""
     if source.head.startswith(CSV_HEAD):
         return "csv"
     if source.head.startswith(b"PAR1"):

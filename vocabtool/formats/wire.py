@@ -61,8 +61,7 @@ def varint(buffer: Buffer, pos: int, end: int) -> tuple[int, int]:
 def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield ``(field number, wire type, start, end)`` for each field of the message in ``pos:end``.
 
-    ``start:end`` is the payload of the field. Depending on the wire type, it is a varint, 4 bytes,
-    8 bytes, or the bytes that follow a length.
+    By wire type, ``start:end`` is a varint, 4 bytes, 8 bytes, or the bytes that follow a length.
     """
     while pos < end:
         key, pos = varint(buffer, pos, end)
@@ -101,11 +100,7 @@ def to_signed(value: int) -> int:
 
 
 class Message:
-    """The fields of one message in ``span``.
-
-    ``strings``: the payloads of a field that may have millions, which must lie together. ``size``:
-    the number of other fields.
-    """
+    """The fields of a message. ``strings``: the payloads of one field, which must lie together."""
 
     def __init__(
         self,
@@ -116,11 +111,9 @@ class Message:
         strings_field: int = 0,
         until: Container[int] = (),
     ) -> None:
-        """Read the positions of the fields.
+        """Read the positions of at most ``most`` fields, up to the first of the fields ``until``.
 
-        ``most``: how many fields are allowed. ``strings_field``: the number, at most 15, of the
-        field for ``strings``; 0 if there is none. ``until``: reading ends before the first of these
-        fields. Raises :class:`InvalidFile` and :class:`UnsupportedFormat`.
+        ``strings_field``: the number, at most 15, of the field for ``strings``; 0 if there is none.
         """
         self.span = span
         self.strings = NO_STRINGS
@@ -151,11 +144,9 @@ class Message:
                 self._integers[number] = int.from_bytes(buffer[start:pos], "little")
 
     def spans(self, number: int) -> list[Span]:
-        """Return the positions of all payloads of a field."""
         return self._spans.get(number, [])
 
     def messages(self, number: int) -> Iterator[Message]:
-        """Yield the messages in a field."""
         return (Message(self._buffer, span) for span in self.spans(number))
 
     def message(self, number: int) -> Message:
@@ -189,11 +180,7 @@ class Message:
 
 
 class Cursor:
-    """A position in a buffer, for reading one value after another.
-
-    Each read is checked against the end of the buffer, and moves ``position`` behind the value.
-    ``name``: what is read, in messages.
-    """
+    """A position in a buffer; each read is checked and moves it. ``name``: for messages."""
 
     def __init__(self, buffer: Buffer, position: int, name: str) -> None:
         self.buffer = buffer
@@ -223,7 +210,6 @@ class Cursor:
         return struct.unpack_from(layout, self.buffer, start)[0]
 
     def varint(self) -> int:
-        """Read a varint as an unsigned 64-bit number."""
         value, self.position = varint(self.buffer, self.position, len(self.buffer))
         return value
 
@@ -267,10 +253,7 @@ Lengths = NDArray[np.integer[Any]]
 
 
 def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteStrings, int]:
-    """Read consecutive length-delimited fields with the tag ``tag`` from ``pos`` on.
-
-    Returns the payloads, and the position after the last of these fields.
-    """
+    """Read consecutive fields with one tag; return the payloads, and the position after them."""
     array = np.frombuffer(data, np.uint8)[:end]
     dtype = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
     all_starts, all_ends = [np.zeros(0, dtype)], [np.zeros(0, dtype)]
@@ -317,10 +300,9 @@ def _window(array: Bytes, pos: int, stop: int, tag: int) -> tuple[Offsets, Offse
 
 
 def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
-    """Read the varint at each of ``positions``, which are in ascending order.
+    """Read the varint at each of the ascending ``positions``; return values and positions after.
 
-    Returns the values, and the position after each varint. The value is ``TOO_LONG`` if a varint
-    has more than 5 bytes, or extends past the end of the array.
+    The value is ``TOO_LONG`` for more than 5 bytes, or if the varint exceeds the array.
     """
     byte = array.take(positions, mode="clip")
     behind = positions + 1
@@ -340,10 +322,7 @@ def lengths_at(array: Bytes, positions: Offsets) -> tuple[Lengths, Offsets]:
 
 
 def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
-    """Read the first ``count`` varints in ``data``.
-
-    Returns their values (int64, shape (count,)), and the position after the last varint.
-    """
+    """Read ``count`` varints; return int64, shape (count,), and the position after the last."""
     if count > len(data):
         raise InvalidFile(f"wanted {count:,} numbers, got only {len(data):,} bytes")
     array = np.frombuffer(data, np.uint8)
@@ -369,10 +348,7 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
 
 
 def length_list(data: bytes, count: int) -> ByteStrings:
-    """Read ``count`` varint lengths, then ``count`` byte strings, up to the end of ``data``.
-
-    Layout: TensorFlow's EncodeStringList (tensorflow/core/lib/strings/coding).
-    """
+    """Read an EncodeStringList (tensorflow/core/lib/strings/coding): lengths, then strings."""
     lengths, pos = varint_run(data, count)
     if count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(data):
         raise InvalidFile(f"a string is longer than the whole list, which has {len(data):,} bytes")
@@ -513,7 +489,6 @@ class Tables:
 
 
 def flatbuffer_root(buffer: Buffer) -> Table:
-    """Return the table to which the first four bytes of a flatbuffer refer."""
     if len(buffer) > MAX_BUFFER:
         raise InvalidFile(f"a flatbuffer of {len(buffer):,} bytes, wanted at most {MAX_BUFFER:,}")
     return _table_at(buffer, _number(buffer, 0, "<I"))

@@ -85,12 +85,10 @@ def read_columns(
 ) -> tuple[Column, Column]:
     """Return the keys and values of a table; see ``InitializeTableFromTextFileV2`` (TensorFlow).
 
-    - ``key_index``, ``value_index``: the column of the keys, and the column of the values. 0 is the
-      first column of the file. ``WHOLE_LINE`` is a column of whole lines. ``LINE_NUMBER`` is a
-      column of line numbers, returned as a ``range``. All other columns are returned as text, even
-      numbers (see :func:`integers`).
-    - ``vocab_size``: the number of lines to read; ``None`` or -1 for all.
-    - ``offset``: the first line number.
+    ``key_index``, ``value_index``: the columns, from 0. ``WHOLE_LINE`` is whole lines,
+    ``LINE_NUMBER`` a ``range`` of line numbers from ``offset`` on. All others are text, even
+    numbers (see :func:`integers`). ``vocab_size``: the number of lines to read; ``None`` or -1 for
+    all.
     """
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
@@ -109,7 +107,6 @@ def read_columns(
 
 
 def _text_columns(data: bytes, delimiter: bytes) -> tuple[ByteStrings, ByteStrings]:
-    """Return the first two columns of a file."""
     lines, cuts = read_lines(data), _positions(data, delimiter)
     return _cut_column(lines, 0, cuts), _cut_column(lines, 1, cuts)
 
@@ -163,7 +160,6 @@ def _column(lines: ByteStrings, index: int, cuts: Offsets | None, offset: int) -
 
 
 def _cut_column(lines: ByteStrings, index: int, cuts: Offsets) -> ByteStrings:
-    """Return a column of text. ``cuts``: the positions of all delimiters."""
     starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
     for at in range(0, len(lines), CHUNK):
         chunk = slice(at, at + CHUNK)
@@ -223,10 +219,7 @@ YAML_NAMED: Final = {
 
 
 def why_not_words(head: bytes, size: int) -> str | None:
-    """Return ``None`` if a file may be a word list, otherwise the reason why not.
-
-    ``head``: the first bytes of the file. ``size``: the length of the whole file in bytes.
-    """
+    """Return ``None`` if a file may be a word list, else why not. ``size``: of the whole file."""
     if not head:
         return "an empty file"
     control = CONTROLS.search(head)
@@ -252,10 +245,7 @@ def why_not_words(head: bytes, size: int) -> str | None:
 
 
 def _are_merges(lines: list[bytes]) -> bool:
-    """Return whether lines are BPE merges.
-
-    Each line has two pieces. A piece is a character, or the result of an earlier line.
-    """
+    """Return whether each line has two pieces: characters, or results of earlier lines."""
     results: set[bytes] = set()
     uses_results = False
     for line in lines:
@@ -271,8 +261,7 @@ def _are_merges(lines: list[bytes]) -> bool:
 def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabulary:
     """Make a vocabulary from the lines of a file.
 
-    Its kind is ``"wordpiece"`` if the lines look like WordPiece, ``"table"`` if each line has a
-    word and its id, and otherwise ``kind``.
+    The kind is ``"wordpiece"`` or ``"table"`` (words with ids) if the lines look so, else ``kind``.
     """
     entries = read_lines(data)
     longest = int(entries.lengths.max(initial=0))
@@ -336,7 +325,6 @@ def _note_oddities(entries: ByteStrings) -> list[str]:
 
 
 def _count_with(blank: bytes, entries: ByteStrings) -> int:
-    """Count the entries that contain ``blank``."""
     if blank not in entries.data:
         return 0  # in most lists: found faster than entry by entry
     return sum(blank in entry for entry in entries)
@@ -370,9 +358,7 @@ def _yaml_entries(data: bytes) -> ByteStrings:
 
 
 def _yaml_text(written: str) -> bytes:
-    """Return the text of a YAML scalar. Raises ``ValueError``, ``LookupError`` or
-    ``OverflowError`` for another value.
-    """
+    """Return a scalar's text. Raises ``ValueError``, ``LookupError`` or ``OverflowError``."""
     match = YAML_ENTRY.fullmatch(written)
     if match is None:
         raise ValueError(written)
@@ -387,7 +373,6 @@ def _yaml_text(written: str) -> bytes:
 
 
 def unescape(escape: re.Match[bytes]) -> bytes:
-    """Return the byte that an :data:`ESCAPE` stands for."""
     return escape[0].decode("unicode_escape").encode("latin-1")
 
 
@@ -403,15 +388,11 @@ def note_escaped(lines: ByteStrings) -> list[str]:
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
-    """Split lines into words and numbers. A line is a word, one tab or space, and a number.
+    """Split lines into words and numbers, at one tab or space; ``None`` if a line has another form.
 
-    The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored.
-
-    Returns ``None`` in these cases:
-
-    - A line has another form.
-    - There is only one line. It may be a phrase.
-    - Most words are repeated, as in ``class 0``, ``class 1``.
+    The numbers are ``None`` if a number has a fraction. Blank lines at the end are ignored. Also
+    returns ``None`` for a single line, which may be a phrase, and if most words are repeated, as in
+    ``class 0``, ``class 1``.
     """
     if data.endswith((b"\n\n", b"\n\r\n")):
         data = data.rstrip(b"\r\n")

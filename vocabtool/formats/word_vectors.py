@@ -214,7 +214,6 @@ def _recognise(source: Source) -> str | None:
 
 
 def _open_text(source: Source) -> VectorFile:
-    """Read the words of a text file. The vectors are read later, on request."""
     layout = _find_layout(source)
     dim, promised, _ = layout
     starts: list[NDArray[np.int64]] = []
@@ -291,10 +290,7 @@ def _words(file: BinaryIO, layout: _Layout, starts: list[NDArray[np.int64]]) -> 
 def _cut_window(
     window: bytes, dim: int, at: int, number: int
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the word of each line, and the byte of the file where its values begin.
-
-    ``window``: whole lines, from byte ``at`` of the file on. ``number``: of the first line.
-    """
+    """Return the words, and where in the file their values begin. ``at``: byte of the window."""
     # The word ends at the first space. Lines that do not have ``dim`` spaces are examined singly.
     bounds, spaces, start = [0], [], 0  # the ends of lines, and the first space of each
     while end := window.find(b"\n", start) + 1:  # much faster than examining every byte

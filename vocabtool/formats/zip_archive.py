@@ -44,9 +44,8 @@ class _BoundedFile(io.FileIO):
 class ZipArchive:
     """An open zip archive.
 
-    ``names``: the paths of its files, with ``/``, in the order of the archive. ``most``: the
-    largest number of bytes to unpack in total; by default, ``MAX_FREE`` plus ``MAX_GROWTH`` times
-    the size of the archive.
+    ``names``: with ``/``, in the order of the archive. ``most``: how many bytes to unpack in total;
+    by default, ``MAX_FREE`` plus ``MAX_GROWTH`` times the size of the archive.
     """
 
     def __init__(self, path: Path, most: int | None = None) -> None:

@@ -60,11 +60,9 @@ Block = tuple[int, bytes]  # offset of a block, and its decompressed entries
 class TensorEntry:
     """The entry of one tensor in the index.
 
-    - ``dtype``: a number of TensorFlow's enum ``DataType``.
-    - ``shard``: the number of the data shard with the values.
-    - ``offset``, ``size``: the position and the length of the values in this shard, in bytes.
-    - ``checksum``: the masked CRC-32C of the values.
-    - ``partitioned``: whether the values are stored in slices, which have their own keys.
+    ``dtype``: of TensorFlow's ``DataType``. ``offset``, ``size``: in bytes, in the data shard
+    ``shard``. ``checksum``: masked CRC-32C. ``partitioned``: stored in slices, which have their own
+    keys.
     """
 
     dtype: int
@@ -84,8 +82,7 @@ class TensorEntry:
 class Checkpoint:
     """An open checkpoint.
 
-    ``entries``: all tensors by key, sorted by the bytes of the key. The key of a slice of a
-    partitioned tensor begins with a zero byte.
+    ``entries``: sorted by key; the key of a slice of a partitioned tensor begins with a zero byte.
     """
 
     prefix: Path
@@ -96,11 +93,8 @@ class Checkpoint:
     def open(cls, prefix: Path) -> Checkpoint:
         """Open a checkpoint by reading its index, ``PREFIX.index``.
 
-        ``prefix``: the path of the checkpoint, as TensorFlow's own functions accept it.
-
-        Raises ``NotFound`` if the index is missing. Raises ``InvalidFile`` if it is damaged, a link
-        or a Git LFS pointer. Raises ``UnsupportedFormat`` if it is too large or of an unsupported
-        kind.
+        Raises ``NotFound`` if it is missing, ``InvalidFile`` if it is damaged, a link or a Git LFS
+        pointer, and ``UnsupportedFormat`` if it is too large or of an unsupported kind.
         """
         path = Path(f"{prefix}.index")
         with reading(str(path)):
@@ -139,10 +133,7 @@ class Checkpoint:
             return _strings(_read(path, entry.offset, entry.size), entry)
 
     def integers(self, key: bytes) -> NDArray[np.int64]:
-        """Return the elements of an integer tensor, row-major: int64, shape (elements,).
-
-        Raises the same errors as :meth:`strings`.
-        """
+        """Return the elements, row-major: int64, shape (elements,). Raises as :meth:`strings`."""
         entry, path = self._find(key)
         with reading(str(path)):
             data = _read(path, entry.offset, entry.size)
@@ -318,7 +309,6 @@ def _handle(table: bytes, cursor: Cursor) -> wire.Span:
 
 
 def _block(table: bytes, start: int, end: int) -> Block:
-    """Check and decompress the block in ``table[start:end]``."""
     _check_crc("a block", _crc32c(table, start, end + 1), _uint32(table, end + 1), start)
     content, compression = table[start:end], table[end]
     if compression == SNAPPY:
@@ -356,7 +346,6 @@ def _in_part(what: str, offset: int | None) -> Iterator[None]:
 
 
 def _quote(key: bytes) -> str:
-    """Return the beginning of a key in quotes, for messages."""
     return repr(key[:80]).removeprefix("b")
 
 

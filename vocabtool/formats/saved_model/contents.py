@@ -140,9 +140,8 @@ Numbers = NDArray[np.int64] | range
 class Column:
     """The keys or the values of a lookup table.
 
-    ``values``: the content of the column; ``None`` if it is unknown, or is neither strings nor
-    integers. In this case, ``caveat`` says why the table has no ids. ``constant``: the node that
-    contains the strings, as (body name, node name).
+    ``values``: ``None`` if they are unknown, or neither strings nor integers; ``caveat`` then says
+    why the table has no ids. ``constant``: the node with the strings, as (body name, node name).
     """
 
     name: str
@@ -155,10 +154,8 @@ class Column:
 class TableContents(NamedTuple):
     """The words of a table.
 
-    - ``name``, ``place``: of the constant or file with the words.
-    - ``ids``: the id of each entry, in the order of ``entries``; ``None``: its position.
-    - ``notes``: on the ids.
-    - ``constants``: the nodes that contain its strings, as (body name, node name).
+    ``name``, ``place``: of the constant or file with the words. ``ids``: of the entries, in order;
+    ``None``: their positions. ``constants``: nodes with its strings, as (body name, node name).
     """
 
     table: Table
@@ -186,10 +183,7 @@ def scalar(origin: Origin | None) -> int | bytes | None:
 def read_contents(
     linker: Linker, assets: AssetFolder, findings: Findings
 ) -> Iterator[TableContents]:
-    """Yield what each op of the graph writes to a lookup table.
-
-    Ops that restore a table from the checkpoint are skipped: see :func:`read_saved_contents`.
-    """
+    """Yield what each op writes to a lookup table, except ops that restore from the checkpoint."""
     for body in linker.graph.bodies:
         for node in body.nodes_with(TABLE_OP):
             if node.op not in FILLS:
@@ -353,10 +347,7 @@ def read_saved_contents(
 def _used_buckets(
     linker: Linker, table: Table, keys: ByteStrings | NDArray[np.int64] | None
 ) -> NDArray[np.intp]:
-    """Return the used rows of a DenseHashTable: intp, shape (rows,).
-
-    An unused row has one of two special keys, for empty and for deleted rows.
-    """
+    """Return the used rows of a DenseHashTable: intp. Two keys mark empty and deleted rows."""
     used = np.ones(0 if keys is None else len(keys), np.bool_)
     for position in (0, 1):
         marker = scalar(linker.origin(table.body, table.node.data_input(position)))
@@ -404,12 +395,10 @@ BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CON
 def read_constants(
     linker: Linker, in_tables: set[tuple[bytes, bytes]], findings: Findings, *, variables_read: bool
 ) -> None:
-    """Add each constant that is a list of strings to ``findings``.
+    """Add each constant that is a list of strings to ``findings``, except those ``in_tables``.
 
-    - ``in_tables``: the constants that fill lookup tables, as (body name, node name). They are left
-      out.
-    - ``variables_read``: whether string variables were read. If so, constants that are initial
-      values of variables are added as skipped lists.
+    ``in_tables``: (body name, node name) pairs. ``variables_read``: if string variables were read,
+    their initial values are added as skipped lists.
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
@@ -467,8 +456,7 @@ def _use(
 ) -> tuple[bytes | None, str | None]:
     """Follow a constant to the ops that use it; stop at one that may use it as a vocabulary.
 
-    Returns this op, and why the constant is no vocabulary. Either may be ``None``; both are if
-    nothing uses the constant. ``variables_read``: see :func:`read_constants`.
+    Returns this op or ``None``, and why it is no vocabulary or ``None``; both ``None`` if unused.
     """
     why_not = None
     waiting = deque([(body, name)])

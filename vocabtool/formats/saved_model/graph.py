@@ -48,10 +48,7 @@ CONTENT, INT_VAL, STRING_VAL, INT64_VAL, BOOL_VAL = 4, 7, 8, 10, 11
 
 
 class Tensor(NamedTuple):
-    """The dtype and shape of a TensorProto; the values are read on request.
-
-    ``span``: position of the TensorProto in ``buffer``. ``shape``: () for a scalar.
-    """
+    """The dtype and shape of the TensorProto at ``span``; the values are read on request."""
 
     buffer: Buffer
     span: Span
@@ -68,7 +65,6 @@ class Tensor(NamedTuple):
 
     @classmethod
     def parse(cls, buffer: Buffer, span: Span) -> Self:
-        """Read dtype and shape, but no values."""
         dtype = 0
         shape: list[int] | None = None
         for number, wire_type, start, end in wire.fields(buffer, *span):
@@ -169,10 +165,8 @@ FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
 class Reference(NamedTuple):
     """An input of a node: an output of another node, or an argument of the function.
 
-    - ``name``: the name of the other node, or of the argument.
-    - ``output_name``: in a function, such as ``values`` in ``node:values:0``; empty in the main
-      graph.
-    - ``output``: the number of the output, counted from 0.
+    ``name``: of that node or argument. ``output_name``: in a function, such as ``values`` in
+    ``node:values:0``; otherwise empty. ``output``: the number of the output, from 0.
     """
 
     name: bytes
@@ -227,11 +221,9 @@ class Node(NamedTuple):
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:
-        """Return the value of a string attribute; ``b""`` if missing."""
         return self._value(key).value(2)
 
     def integer_of(self, key: bytes, default: int = 0) -> int:
-        """Return the value of an int, bool or type attribute; ``default`` if missing."""
         value = self._value(key)
         return value.integer(3, value.integer(5, value.integer(6, default)))
 
@@ -262,12 +254,10 @@ class Node(NamedTuple):
 
 
 class Body:
-    """The nodes of one graph or function.
+    """The nodes of one graph or function; each is parsed when it is first needed.
 
-    ``name``: name of the function, ``b""`` for the main graph. ``arguments``: names of its
-    arguments. ``returns``: the returned references, in the order of the outputs.
-
-    A node is parsed when it is first needed. Its number is its position among all nodes.
+    ``name``: ``b""`` for the main graph. ``returns``: references in the order of the outputs. The
+    number of a node is its position among all nodes.
     """
 
     def __init__(self, buffer: Buffer, node_field: int) -> None:
@@ -286,10 +276,7 @@ class Body:
         self._searches = 0
 
     def read(self, span: Span) -> Iterator[tuple[int, Span]]:
-        """Store the positions of all nodes in the graph or function that ``span`` contains.
-
-        Yields the field number and the span of each submessage that is not a node.
-        """
+        """Store the positions of all nodes; yield field number and span of other submessages."""
         # A hot loop: it reads about three bytes of each node and parses nothing.
         buffer, tag, others = self.buffer, self._tag, 0
         pos, end = span
@@ -347,7 +334,6 @@ class Body:
         yield from map(self._node, self._large)
 
     def nodes_with(self, mark: bytes) -> tuple[Node, ...]:
-        """Return the nodes that :meth:`search` yields for ``mark``; the result is cached."""
         if mark not in self._marked:
             self._marked[mark] = tuple(self.search(mark))
         return self._marked[mark]
@@ -360,7 +346,6 @@ class Body:
         return node
 
     def node(self, name: bytes) -> Node | None:
-        """Return the first node with a name; ``None`` if there is none."""
         if self._searches < MAX_SEARCHES:
             self._searches += 1
             # A short name follows its tag and its length.

@@ -94,11 +94,7 @@ UNREADABLE: Final = (GIT_LFS[0], RIEGELI)  # no other reader accepts these
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """The graphs of a model, open but not searched for vocabularies yet.
-
-    ``path``: the path of the model, or the cache folder of a hub handle. ``file``: the file that
-    contains the graphs.
-    """
+    """The open graphs of a model. ``path``: model or cache folder. ``file``: of the graphs."""
 
     path: Path
     file: Path
@@ -107,11 +103,7 @@ class GraphFile:
 
 
 def open_graphs(model: str | Path) -> GraphFile:
-    """Open the graphs of a folder, a file or a TensorFlow Hub handle.
-
-    Raises :class:`NotFound`, :class:`UnknownFormat`, :class:`UnsupportedFormat` or
-    :class:`InvalidFile`.
-    """
+    """Open the graphs of a folder, a file or a TensorFlow Hub handle."""
     with reading(str(model)):
         path = files.find_model(model)
         file = files.graphs_file_in(path) if path.is_dir() else path
@@ -166,10 +158,7 @@ def no_model_in(folder: Path, tried: tuple[str, ...] = ()) -> UnknownFormat:
 
 
 def why_no_graphs(source: Source) -> str | None:
-    """Return ``None`` if a file begins like a graph file, otherwise the reason why not.
-
-    The result is also ``None`` for a file that :func:`open_graphs` rejects with a helpful message.
-    """
+    """Return ``None`` also for a file that :func:`open_graphs` rejects with a helpful message."""
     head = source.head[:HEAD]
     if not head or source.file.suffix == CHUNKED or head.startswith(UNREADABLE):
         return None
@@ -226,15 +215,11 @@ def _begins_with_node(head: bytes) -> bool:
 
 KERAS: Final = "keras_metadata.pb"
 PHRASES: Final = "a PhraseTokenizer, whose words are not read"
-GraphTables = tuple[Linker, dict[bytes, Vocabulary]]
+GraphTables = tuple[Linker, dict[bytes, Vocabulary]]  # the vocabularies by table key
 
 
 def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
-    """Read all parts of a model.
-
-    Returns the findings, and for each graph its linker and a dict from table keys to vocabularies.
-    For a frozen graph, only the assets that the graph names are read.
-    """
+    """Read all parts of a model; for a frozen graph, only the assets that the graph names."""
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")
     layers: tuple[LookupLayer, ...] = ()
@@ -280,10 +265,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
 def read_tokenizer(
     linker: Linker, body: Body, node: Node, pieces_of_model: dict[bytes, Vocabulary]
 ) -> Vocabulary:
-    """Return the vocabulary of one tokenizer op.
-
-    ``pieces_of_model``: the pieces of each model that was read before; this model is added.
-    """
+    """Return the vocabulary of one tokenizer op; add that of a new model to ``pieces_of_model``."""
     if node.op == SENTENCEPIECE:
         data = node.bytes_of(b"model")
         if not data:
@@ -327,7 +309,6 @@ def _checkpoint(linker: Linker, opened: GraphFile, findings: Findings) -> Checkp
 
 
 def read(path: Path) -> Findings:
-    """Read a graph file, or a folder with a SavedModel."""
     opened = open_graphs(path)
     with reading(str(opened.file)):
         return read_model(opened)[0]

@@ -57,9 +57,8 @@ GENERIC_NAMES: Final = frozenset((b"signatures", b"keras_api", b"_misc_assets", 
 class SavedObject(NamedTuple):
     """A saved object.
 
-    - ``children``: the objects in its attributes, as (object id, attribute name).
-    - ``name``: the name of a node, of a function or of a type, such as ``_tf_keras_layer``.
-    - ``asset``: of an asset, its position in the assets of the graph.
+    ``children``: (object id, attribute name). ``name``: of a node, a function or a type, such as
+    ``_tf_keras_layer``. ``asset``: the position among the assets of the graph.
     """
 
     kind: ObjectKind = "other"
@@ -73,16 +72,12 @@ MISSING: Final = SavedObject()
 
 @dataclass(frozen=True)
 class ObjectGraph:
-    """The saved objects. The id of an object is its position; object 0 is the root.
-
-    ``captures``: the ids of the objects that a function captures, by the name of the function.
-    """
+    """The saved objects by id; 0 is the root. ``captures``: the ids that each function captures."""
 
     objects: tuple[SavedObject, ...] = ()
     captures: dict[bytes, tuple[int, ...]] = field(default_factory=dict)
 
     def get(self, object_id: int | None) -> SavedObject:
-        """Return an object; :data:`MISSING` if there is no such object."""
         if object_id is None or not 0 <= object_id < len(self.objects):
             return MISSING
         return self.objects[object_id]
@@ -134,13 +129,10 @@ Asset = tuple[bytes, bytes]
 class MetaGraph:
     """One graph of a model.
 
-    - ``bodies``: the main graph, then every function.
-    - ``assets``: first the assets in ``asset_file_def``, in its order, then the assets in the
-      collection ``saved_model_assets``.
-    - ``file``: the name of the graph file.
-    - ``label``: the number and tags of the graph, for display; empty if there is only one graph.
-    - ``inputs``: the name and dtype of each input of the signature ``serving_default``, or else of
-      the first signature with inputs.
+    ``bodies``: the main graph, then every function. ``assets``: first those in ``asset_file_def``,
+    in its order, then those in the collection ``saved_model_assets``. ``label``: number and tags,
+    for display; empty if there is only one graph. ``inputs``: name and dtype, of the signature
+    ``serving_default``, or else of the first with inputs.
     """
 
     file: str
@@ -154,7 +146,6 @@ class MetaGraph:
     inputs: tuple[tuple[bytes, int], ...] = ()
 
     def place(self, body: Body, node: bytes) -> Place:
-        """Return the location of the node in ``body`` whose name is ``node``."""
         scope = f"function {printable(body.name)}" if body.name else "graph"
         return Place(self.file, f"{self.label}{scope}/{printable(node)}")
 
@@ -169,11 +160,7 @@ class MetaGraph:
 
 
 def pick_serving(tags: Sequence[Sequence[str]]) -> int:
-    """Choose the graph for inference; return its position.
-
-    ``tags``: the tags of each graph. The choice is the first graph whose only tag is ``serve``. If
-    there is none, it is the first graph with the tag ``serve``, or else the first graph.
-    """
+    """Return the position of the first graph with only the tag ``serve``, else with it, else 0."""
     return min(range(len(tags)), key=lambda i: (list(tags[i]) != [SERVE], SERVE not in tags[i]))
 
 
@@ -309,11 +296,7 @@ class Linker:
     _steps: int = 0
 
     def origin(self, body: Body, reference: Reference) -> Origin | None:
-        """Return the origin of a reference in ``body``; ``None`` if it cannot be determined.
-
-        Raises :class:`InvalidFile` if all searches in a graph together take more than
-        ``MAX_ALL_STEPS`` steps.
-        """
+        """Return an origin; ``None`` if unclear. All searches share ``MAX_ALL_STEPS`` steps."""
         key = (body.name, reference)
         if key in self._origins:
             return self._origins[key]
@@ -414,7 +397,6 @@ class Linker:
         return captors
 
     def table(self, body: Body, handle: Reference) -> Table | None:
-        """Return the table that a handle refers to, or ``None`` if it cannot be determined."""
         origin = self.origin(body, handle)
         node = None if origin is None else origin.node
         if origin is None or node is None or node.op not in TABLES:
@@ -428,7 +410,6 @@ class Linker:
         return Table(b"node " + origin.body.name + b"/" + node.name, origin.body, node)
 
     def table_of_object(self, object_id: int | None) -> Table | None:
-        """Return the table that a saved object is, or ``None`` if it is no table."""
         creator = self._creator(object_id)
         return None if creator is None else self.table(creator, creator.returns[0])
 

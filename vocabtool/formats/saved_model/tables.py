@@ -57,11 +57,9 @@ Buckets = tuple[int | None, int]
 class Lookup:
     """A lookup op.
 
-    - ``default``: the result of the op for a missing key.
-    - ``buckets``: the ids of unknown words, if a hash of the word selects its id; otherwise
-      ``None``.
-    - ``mask``: Keras's mask token, which is not looked up.
-    - ``scope``: the name of the op's node.
+    ``default``: its result for a missing key. ``buckets``: the ids of unknown words, if a hash
+    selects among them. ``mask``: Keras's mask token, which is not looked up. ``scope``: the op's
+    name.
     """
 
     default: int | bytes | None
@@ -139,10 +137,7 @@ class TableDescriber:
                 yield table, replace(words, unknown=unknown, specials=specials, notes=notes)
 
     def _name(self, table: Table, words: str) -> str:
-        """Return the name of the vocabulary of a table.
-
-        ``words``: the name of the constant or file that contains the words.
-        """
+        """Name a table's vocabulary. ``words``: the name of the constant or file with the words."""
         object_id = self._object_ids.get(table.key)
         layer = self._layers.get(object_id)
         if layer is not None:
