@@ -89,8 +89,7 @@ PRINT_STREAMS: Final = frozenset((b"", b"stderr", b"stdout")) | {
 def dangerous_ops(graphs: Sequence[MetaGraph]) -> tuple[str, ...]:
     """Return a line for each dangerous op of the served graph, and each asset outside the model.
 
-    The line of an op says where the op is, such as ``ReadFile at function __inference_f_12/read``.
-    An op in several places is listed once.
+    Such as ``ReadFile at function __inference_f_12/read``; one op in several places has one line.
     """
     graph = graphs[pick_serving([graph.tags for graph in graphs])]
     lines: dict[bytes, str] = {}

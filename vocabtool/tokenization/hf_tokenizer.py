@@ -96,9 +96,8 @@ class Pieces(NamedTuple):
 class Cuts(NamedTuple):
     """The places where texts can be cut into chunks without changing their words.
 
-    - ``chunking``: ``None`` if texts cannot be cut.
-    - ``marks``: With ``behind``, texts are also cut between two of these ASCII characters.
-    - ``ends``: The ASCII characters that may stand before a single blank, and those behind it.
+    ``chunking``: ``None`` if texts cannot be cut. With ``behind``, they are also cut between two
+    ASCII characters of ``marks``. ``ends``: which may stand before and behind a single blank.
     """
 
     chunking: Chunking | None
@@ -106,7 +105,6 @@ class Cuts(NamedTuple):
     ends: tuple[bytes, bytes] = (VISIBLE, VISIBLE)
 
     def chunks(self, texts: pa.StringArray) -> Tokens:
-        """Return the chunks of each text."""
         if self.chunking is None:
             return Tokens.whole(texts)
         data = text_data(texts)
@@ -134,7 +132,6 @@ class Cuts(NamedTuple):
 
 
 def _are_in(characters: bytes, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return whether each byte of ``data`` is one of some characters."""
     table = np.zeros(256, np.bool_)
     table[list(characters)] = True
     return table[data]
@@ -234,18 +231,12 @@ class HFWordTokenizer:
         return tuple(map(self._entry, self._cut([text]).pieces))
 
     def chunks_of(self, texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-        """Return the chunks of n texts, and the offsets of each text's chunks: shape (n + 1,).
-
-        If cutting might change the words of these texts, each text is one chunk.
-        """
+        """Return chunks, and offsets: shape (n + 1,); whole texts if cuts might change words."""
         chunking = None if self._cuts.chunking == "instead" else self._cuts.chunking
         return Cuts(chunking).chunks(texts)
 
     def with_tokens(self, words: Iterable[str], **flags: bool) -> Any:
-        """Return a copy as a ``tokenizers.Tokenizer``, with ``words`` as additional added tokens.
-
-        ``flags``: Arguments of ``tokenizers.AddedToken``.
-        """
+        """Return a ``tokenizers.Tokenizer`` with added tokens. ``flags``: of ``AddedToken``."""
         import tokenizers
 
         splitter = self._splitter
@@ -358,7 +349,6 @@ class HFWordTokenizer:
         return rows
 
     def _entry(self, piece: str) -> bytes:
-        """Return the entry of the vocabulary for a piece of the library."""
         return bytes(BYTES[ord(character)] for character in piece) if self._raw else piece.encode()
 
     def _readable(self, pretoken: str) -> bytes:
@@ -517,10 +507,7 @@ def blank_mark(document: Json) -> str | None:
 
 
 def find_cuts(document: Json, tokenizer: Any, added: list[str]) -> Cuts:
-    """Return where texts can be cut without changing their words.
-
-    ``added``: The added tokens.
-    """
+    """Return where texts can be cut without changing their words. ``added``: the added tokens."""
     normalizer = tokenizer.normalizer
     tokens = [*added]  # as they are, and normalised
     if normalizer is not None:
@@ -557,11 +544,7 @@ def find_cuts(document: Json, tokenizer: Any, added: list[str]) -> Cuts:
 
 
 def _blanks_to_cut_at(first: Json, others: list[Json], added: list[Json]) -> Chunking | None:
-    """Return whether texts can be cut behind blanks or before blanks; ``None`` if not at blanks.
-
-    - ``first``, ``others``: The pre-tokenizers.
-    - ``added``: The added tokens.
-    """
+    """Return whether pre-tokenizers allow cuts behind or before blanks; ``None`` if at neither."""
     kind = first.get("type")
     if kind in BLANK_SPLITTERS:
         for step in others:
@@ -626,7 +609,6 @@ def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterato
 
 
 def _describe_part(step: Json) -> Iterator[str]:
-    """Describe a normalizer or a pre-tokenizer."""
     match step.get("type"):
         case "BertNormalizer":
             lower = step.get("lowercase", True)

@@ -70,11 +70,7 @@ class Unclear(Exception):
 
 
 class TracePoint(NamedTuple):
-    """A tensor of a graph, and the function calls that lead to it.
-
-    - ``body``: The graph or function that contains the tensor.
-    - ``calls``: The calls that lead into ``body``, the outermost first.
-    """
+    """A tensor of a graph, and the function calls that lead into ``body``, the outermost first."""
 
     linker: Linker
     body: Body
@@ -98,11 +94,7 @@ class TracePoint(NamedTuple):
         return self._replace(reference=self.maker.data_input(position))
 
     def inside(self, node: Node) -> TracePoint | None:
-        """Follow this tensor back into the function that computes it.
-
-        ``node``: The node that makes the tensor. If ``node`` calls a function, the tensor is one of
-        the function's results, and this result is returned. Otherwise returns ``None``.
-        """
+        """Follow this tensor into the function that ``node``, its maker, calls; else ``None``."""
         called = self.linker.graph.functions.get(function_of(node))
         if called is None:
             return None
@@ -112,20 +104,13 @@ class TracePoint(NamedTuple):
         return TracePoint(self.linker, called, returned, (*self.calls, (self.body, node)))
 
     def callers(self) -> list[tuple[Body, Node]]:
-        """Return the calls that may supply the value of this function argument.
-
-        If the attribute ``calls`` is not empty, its last call is the only result.
-        """
+        """Return the calls that may supply this argument: only the last of ``calls``, if any."""
         if self.reference.name not in self.body.arguments:
             raise Unclear("", "no op produces this tensor")
         return [self.calls[-1]] if self.calls else self.linker.callers(self.body.name)
 
     def outside(self, caller: Body, node: Node) -> TracePoint:
-        """Follow this tensor, an argument of a function, to a call of the function.
-
-        ``node``: The call, an op in ``caller``. Returns the input of ``node`` that becomes the
-        argument.
-        """
+        """Follow this argument of a function to the input of ``node``, its call in ``caller``."""
         body = self.body
         from_end = len(body.arguments) - body.arguments.index(self.reference.name)
         if from_end > len(node.data_inputs):
@@ -210,14 +195,12 @@ class TracePoint(NamedTuple):
         return value
 
     def pattern(self, text: bytes) -> str:
-        """Decode a regular expression of the op."""
         try:
             return text.decode()
         except UnicodeDecodeError:
             raise self.refuse("its pattern is not UTF-8") from None
 
     def flag(self, key: bytes, default: bool) -> bool:
-        """Return a boolean attribute of the op."""
         return bool(self.maker.integer_of(key, int(default)))
 
     def check_decoding(self) -> None:
@@ -238,10 +221,7 @@ class TracePoint(NamedTuple):
         return maker is not None and maker.name == node.name
 
     def decoder(self, reference: Reference) -> tuple[TracePoint, bool]:
-        """Return the op that decoded the text, and whether each code point has its own row.
-
-        ``reference``: The code points, a tensor of the same graph or function.
-        """
+        """Return the op that decoded the code points, and whether each of these has its own row."""
         own_rows = False
         for _ in range(MAX_OPS):
             node = self.body.node(reference.name)
@@ -320,7 +300,6 @@ def _split(op: TracePoint) -> Step:
 
 
 def _ngrams(op: TracePoint) -> Step:
-    """Return the step of an op that makes n-grams."""
     node = op.maker
     if node.integer_of(b"pad_width") or op.flag(b"preserve_short_sequences", False):
         raise op.refuse("it pads texts, or keeps texts that are too short")
@@ -513,11 +492,7 @@ TextSteps = tuple[tuple[Step, ...], str]  # and the name of the model's text inp
 
 
 def infer_steps(point: TracePoint) -> TextSteps | Unclear:
-    """Return the steps from the text to a tensor.
-
-    The result is :class:`Unclear` if an op is not supported, or if two paths from the text have
-    different steps.
-    """
+    """Return the steps from the text; :class:`Unclear` if an op is unsupported or paths differ."""
     # Where to continue, and the steps from there to ``point``.
     waiting: list[tuple[TracePoint, tuple[Step, ...]]] = [(point, ())]
     ops = 0
@@ -551,10 +526,7 @@ def infer_steps(point: TracePoint) -> TextSteps | Unclear:
 
 
 def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] | bytes:
-    """Return the steps of the op that makes a tensor, and the tensors that the op may read.
-
-    For an input of the model, return its name.
-    """
+    """Return the steps of a tensor's op, and what it may read; or the name of an input."""
     node = point.node
     if node is not None:
         inside = point.inside(node)
@@ -624,10 +596,7 @@ class LookupPath(NamedTuple):
     node: Node
 
     def tokenizer(self) -> Tokenizer:
-        """Return the tokenizer that makes the words.
-
-        Raises :class:`VocabtoolError` if the rule or the tokenizer is not supported.
-        """
+        """Return the tokenizer that makes the words; refuse a rule that is not supported."""
         node, vocabulary = self.node, self.vocabulary
         if isinstance(self.rule, Unclear):
             op = f"the op {self.rule.op}: " if self.rule.op else ""
@@ -747,11 +716,7 @@ def read_lookup_paths(model: str | Path) -> tuple[Model, tuple[LookupPath, ...]]
 
 
 def choose(paths: Sequence[LookupPath], model: Model, name: str | None) -> LookupPath:
-    """Return the first of ``paths`` whose vocabulary has a given name.
-
-    ``name``: The name of the vocabulary; ``None`` allows any vocabulary. Raises
-    :class:`NoVocabulary` if there is none.
-    """
+    """Return the first path to the vocabulary ``name``, or any; :class:`NoVocabulary` if none."""
     for path in paths:
         if name is None or path.vocabulary.name == name:
             return path

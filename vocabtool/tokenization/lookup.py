@@ -62,15 +62,12 @@ Span = tuple[int, int]  # start and end in a text, in characters
 class WordPiece:
     """A WordPiece tokenizer.
 
-    - ``ids``: The id of each entry. Entries that continue a word begin with ``suffix_indicator``.
-    - ``max_bytes_per_word``: The largest length of a known word, in bytes.
-    - ``max_chars_per_token``: The largest length of a piece without the indicator, in characters; 0
-      means no limit.
-    - ``unknown_token``: A word that cannot be split into entries becomes this one piece. If
-      ``None``, such a word is left as it is.
-    - ``split_unknown_characters``: Whether each character that begins no entry becomes
-      ``unknown_token``. If false, the whole word becomes ``unknown_token``.
-    - ``unknown_id``: The id of pieces that are not entries.
+    - ``ids``: of the entries. Those that continue a word begin with ``suffix_indicator``.
+    - ``max_bytes_per_word``: the largest length of a known word.
+    - ``max_chars_per_token``: the largest length of a piece without the indicator; 0: no limit.
+    - ``unknown_token``: what a word becomes that cannot be split; ``None`` leaves it as it is.
+    - ``split_unknown_characters``: a character that begins no entry is unknown, not the whole word.
+    - ``unknown_id``: the id of pieces that are not entries.
     """
 
     ids: Mapping[bytes, int]
@@ -116,10 +113,7 @@ class WordPiece:
 
 
 def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
-    """Read the flatbuffer of a FastWordpiece op.
-
-    The bool says whether the op first splits texts into words, as :class:`BertSplit` does.
-    """
+    """Read a FastWordpiece op, and whether it first splits texts, as :class:`BertSplit` does."""
     vocabulary = read_wordpiece(buffer)
     model = wire.flatbuffer_root(buffer)
     longest = model.integer(MAX_BYTES)
@@ -138,8 +132,7 @@ def read_fast_wordpiece(buffer: bytes) -> tuple[WordPiece, bool]:
 class Spellings(NamedTuple):
     """The p pieces of d words. Word ``i`` has ``pieces[offsets[i]:offsets[i + 1]]``.
 
-    - ``known``: shape (p,), whether the piece is an entry of the model.
-    - ``offsets``: shape (d + 1,).
+    ``known``: shape (p,), whether the piece is an entry. ``offsets``: shape (d + 1,).
     """
 
     pieces: list[bytes]
@@ -259,8 +252,7 @@ def _first_places(values: pa.BinaryArray) -> tuple[Integers, Integers]:
 def _keys(lookup: WordLookup, offsets: Integers, pieces: NDArray[np.int32]) -> pa.BinaryArray:
     """Return a key for each word. Words have the same key if they are equal in everything.
 
-    That is: text, pieces, id, known or not. ``pieces``: The numbers of the pieces of all words.
-    ``offsets``: As in :class:`Spellings`.
+    That is: text, pieces (their numbers, with offsets as in :class:`Spellings`), id, known or not.
     """
     facts = np.zeros(len(lookup.ids), [("id", "i8"), ("known", "i4"), ("pieces", "i4")])
     facts["id"], facts["known"], facts["pieces"] = lookup.ids, lookup.known, np.diff(offsets)
@@ -283,10 +275,7 @@ def without_blanks(lookup: WordLookup) -> WordLookup:
 
 
 def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
-    """Return the place of each word in a line, in order; ``None`` for a word that is not found.
-
-    Words are found by their letters and digits, without regard to case and accents.
-    """
+    """Find words in order by letters and digits, without case and accents; ``None`` if absent."""
     folded = list(map(_fold, line))
     letters = "".join(folded)
     # The character of the line that each letter comes from.
@@ -341,10 +330,7 @@ class SpelledWord(NamedTuple):
 def look_up_spelled(
     words: Iterable[SpelledWord], offsets: Integers, vocabulary: Vocabulary, unknown: int
 ) -> WordLookup:
-    """Make a lookup from words that are already split into pieces.
-
-    ``unknown``: The id of the unknown piece, or -1 if there is none.
-    """
+    """Make a lookup from words in pieces. ``unknown``: the id of the unknown piece; -1: none."""
     places: dict[SpelledWord, int] = {}
     codes = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
     distinct = list(places)
@@ -496,9 +482,8 @@ SPACE: Final = "▁".encode()
 class SentencePieceTokenizer:
     """Splits texts with a SentencePiece model. Raises :class:`InvalidFile` for a damaged model.
 
-    - ``model``: A serialised ``ModelProto``.
-    - ``rule``: What is done to texts before.
-    - ``added``: Tokens that are kept whole. A text between two of them is split by itself.
+    ``model``: a serialised ``ModelProto``. ``rule``: what is done to texts before. ``added``:
+    tokens that are kept whole. A text between two of them is split by itself.
     """
 
     model: bytes
@@ -507,10 +492,7 @@ class SentencePieceTokenizer:
     added: tuple[bytes, ...] = ()
 
     def cut(self, texts: Sequence[bytes]) -> list[tuple[Piece, ...]]:
-        """Return the pieces of each text, without control pieces.
-
-        An unknown piece is spelled as in the text.
-        """
+        """Return the pieces of each text, without control pieces; an unknown one as in the text."""
         processor, _ = sentencepiece.open_model(self.model)
         if self.added:
             longest_first = sorted(self.added, key=len, reverse=True)

@@ -70,10 +70,7 @@ def mask(
 
 
 def _unknown(line: str, words: list[tuple[str, bool]]) -> tuple[list[Span], int]:
-    """Return where a line is unknown, and how many unknown words have no place in it.
-
-    ``words``: The model's words, and whether each is known.
-    """
+    """Return where a line is unknown, and how many unknown words have no place in it."""
     if all(known for _, known in words):
         return [], 0
     spans = [match.span() for match in regex.finditer(SURFACE, line)]

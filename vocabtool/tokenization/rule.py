@@ -86,10 +86,7 @@ class Rule:
     )
 
     def tokens(self, texts: pa.StringArray | Tokens) -> Tokens:
-        """Return the words of texts.
-
-        Raises :class:`VocabtoolError` if a step makes the texts too long.
-        """
+        """Return the words. Raises :class:`VocabtoolError` if a step makes the texts too long."""
         tokens = texts if isinstance(texts, Tokens) else Tokens.whole(texts)
         most = MAX_GROWTH * tokens.values.nbytes + GROWTH_ALLOWANCE
         for step in self.steps:
@@ -152,10 +149,7 @@ class Rule:
 
     @cached_property
     def _is_local(self) -> bool:
-        """Whether the parts of a text between ASCII whitespace can be split separately.
-
-        This is true if one step splits there, and each step before it treats the parts alone.
-        """
+        """Whether a step splits at ASCII whitespace, and each step before it treats parts alone."""
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
@@ -175,7 +169,6 @@ class Rule:
 
     @property
     def ngrams(self) -> bool:
-        """Whether a step makes n-grams."""
         return self._first_join < len(self.steps)
 
 
@@ -285,13 +278,7 @@ class Matches(SplitStep):
 
 
 def parse_rule(spec: str) -> tuple[Step, ...]:
-    """Return the steps of a rule that makes words, not pieces.
-
-    ``spec``: One of :data:`RULE_NAMES`.
-
-    Raises :class:`VocabtoolError` for a rule that is unknown or makes pieces, and for an invalid
-    pattern.
-    """
+    """Return a rule's steps; :class:`VocabtoolError` if it is unknown, invalid or makes pieces."""
     if makes_pieces(spec):
         raise VocabtoolError(
             f"the rule {spec!r} needs the pieces of a vocabulary, but names no vocabulary; use "
@@ -329,10 +316,7 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
 
 
 def makes_pieces(spec: str) -> bool:
-    """Return whether a rule is ``bert-cased``, ``bert-uncased`` or ``tiktoken:NAME``.
-
-    Raises :class:`VocabtoolError` for an unknown encoding.
-    """
+    """Return whether a rule is of BERT or tiktoken; refuse an unknown encoding."""
     name, _, encoding = spec.partition(":")
     if name != "tiktoken":
         return spec in get_args(BertRule)

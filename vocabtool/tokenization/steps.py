@@ -41,10 +41,7 @@ from vocabtool.vocabulary import decode, encode
 
 @dataclass(frozen=True, slots=True)
 class Lower(ChangeStep):
-    """StringLower: lower-case A to Z.
-
-    ``utf8``: Whether all scripts are lower-cased by ICU's rules. If true, a text ends at NUL.
-    """
+    """StringLower: lower-case A to Z; with ``utf8``, all scripts by ICU's rules, up to a NUL."""
 
     utf8: bool = False
     is_local: ClassVar[bool] = True
@@ -68,7 +65,6 @@ class RegexReplace(ChangeStep):
 
     @property
     def local(self) -> bool:
-        """Whether texts may be split at ASCII whitespace before the step is applied."""
         if not _matches_whitespace_apart(self.pattern):
             return False
         blanks = string_array(chr(byte) for byte in WHITESPACE)
@@ -142,10 +138,7 @@ class SplitOn(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitAtAny(SplitStep):
-    """StringSplit of TensorFlow 1: split at each of the bytes in ``delimiters``.
-
-    Without delimiters, every byte is a word.
-    """
+    """StringSplit of TensorFlow 1: split at each byte in ``delimiters``; without any, at all bytes."""
 
     delimiters: bytes = b" "
     skip_empty: bool = True
@@ -396,10 +389,7 @@ class RegexSplit(SplitStep):
 
 
 def split_at_matches(delimiter: str, keep: str, text: bytes) -> list[bytes]:
-    """Return the text between matches of ``delimiter``, and delimiters that match ``keep``.
-
-    Raises :class:`VocabtoolError` if ``delimiter`` is invalid or matches empty text.
-    """
+    """Return the text between matches, and delimiters that match ``keep``; refuse empty matches."""
     regex, keep_regex = compile_pattern(delimiter), compile_pattern(keep)
     words, read = [], 0
     # The op cuts off what it has read, so that ``^`` matches again. A search from a position in the

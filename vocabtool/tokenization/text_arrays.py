@@ -27,10 +27,9 @@ WHITESPACE = b" \t\n\v\f\r"  # as isspace() of C
 
 
 class Tokens(NamedTuple):
-    """The m strings of ``n`` texts.
+    """The m strings of ``n`` texts. Text ``i`` has ``values[offsets[i]:offsets[i + 1]]``.
 
-    - ``values``: Length m, without nulls, possibly invalid UTF-8.
-    - ``offsets``: shape (n + 1,). Text ``i`` has ``values[offsets[i]:offsets[i + 1]]``.
+    ``values``: without nulls, possibly invalid UTF-8. ``offsets``: shape (n + 1,).
     """
 
     values: pa.StringArray
@@ -38,7 +37,6 @@ class Tokens(NamedTuple):
 
     @classmethod
     def whole(cls, texts: pa.StringArray) -> Tokens:
-        """Return each text as one string."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64))
 
     def filter(self, mask: NDArray[np.bool_]) -> Tokens:
@@ -52,10 +50,7 @@ class Tokens(NamedTuple):
 
 
 class TokenCodes(NamedTuple):
-    """:class:`Tokens` in which each distinct string is stored once.
-
-    ``codes``: shape (m,), the position of each string in ``distinct``.
-    """
+    """:class:`Tokens`, each distinct string once. ``codes``: positions in ``distinct``, shape (m,)."""
 
     codes: NDArray[np.int32]
     offsets: Integers
@@ -68,11 +63,7 @@ class TokenCodes(NamedTuple):
         return cls(codes, tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Combine the tokens of chunks (``self``) into the tokens of texts.
-
-        - ``chunks``: The positions in ``self`` of the chunks that make up the texts.
-        - ``offsets``: Where each text begins in ``chunks``.
-        """
+        """Combine tokens of ``chunks``, positions in ``self``, into those of texts."""
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
             return TokenCodes(self.codes[chunks], offsets, self.distinct)
@@ -84,10 +75,7 @@ class TokenCodes(NamedTuple):
 
 
 def string_array(texts: Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts as an Arrow ``string`` array; ``bytes`` may be invalid UTF-8.
-
-    Raises ``ValueError`` for more than 2 GB of texts.
-    """
+    """Return a ``string`` array, perhaps invalid UTF-8. Raises ``ValueError`` above 2 GB."""
     items = list(map(text_bytes, texts))
     starts = starts_of(list(map(len, items)))
     if starts[-1] >= 1 << 31:
@@ -104,10 +92,7 @@ def bool_array(values: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    """Return texts as a ``string`` array.
-
-    Raises :class:`VocabtoolError` if a text is null, ``TypeError`` for items that are not texts.
-    """
+    """Return a ``string`` array. Raises :class:`VocabtoolError` for null, ``TypeError`` for others."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if not isinstance(texts, pa.Array):
@@ -204,10 +189,7 @@ def text_data(texts: pa.StringArray) -> NDArray[np.uint8]:
 
 
 def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
-    """Split texts after each byte of ASCII whitespace, without a copy.
-
-    Returns the chunks, and where the chunks of each text begin: shape (n + 1,).
-    """
+    """Split texts after ASCII whitespace, without a copy; return chunks and offsets: (n + 1,)."""
     data = text_data(texts)
     is_last = data == SPACE  # for each byte: whether a chunk ends there
     is_last |= data - TAB <= RETURN - TAB  # from TAB to RETURN; below TAB, uint8 wraps around
@@ -218,11 +200,7 @@ def chunks(texts: pa.StringArray) -> tuple[pa.StringArray, Integers]:
 
 
 def cut_before(texts: pa.StringArray, cuts: Integers) -> tuple[pa.StringArray, Integers]:
-    """Split texts at byte positions.
-
-    ``cuts``: The positions, counted from the start of the first text. They must include the start
-    and the end of each text.
-    """
+    """Split texts at ``cuts``: bytes from the first text's start, all texts' bounds included."""
     bounds = text_bounds(texts)
     offsets = np.searchsorted(cuts, bounds - bounds[0])
     places = pa.py_buffer((cuts + bounds[0]).astype(np.int32))
@@ -241,8 +219,7 @@ def slices(texts: pa.StringArray, size: int) -> Iterator[pa.StringArray]:
 class Step:
     """One change of texts, or one way to split them. A rule consists of steps.
 
-    ``description``, ``is_local``: What :meth:`describe` and ``local`` return, unless a subclass
-    overrides these.
+    Without an override, ``describe`` returns ``description``, and ``local`` is ``is_local``.
     """
 
     __slots__ = ()
@@ -268,10 +245,7 @@ class Step:
 
 
 class ChangeStep(Step):
-    """A step that changes each string.
-
-    A subclass defines :meth:`change` and perhaps :meth:`change_ascii`, or :meth:`change_all`.
-    """
+    """Changes each string. A subclass has ``change`` (perhaps ``change_ascii``) or ``change_all``."""
 
     __slots__ = ()
 

@@ -176,10 +176,7 @@ def _limit_in(folders: Sequence[Path]) -> Limit | None:
 def _read_number(
     file: Path, settings: Mapping[str, Any], key: str, unused: int = 0
 ) -> Limit | None:
-    """Return the limit in a setting; ``None`` if it is missing or too large to be real.
-
-    ``unused``: The number of positions that no token uses. It is subtracted.
-    """
+    """Return a limit less its ``unused`` positions; ``None`` if it is missing or too large."""
     value = settings.get(key)
     if value is None:
         return None
@@ -199,8 +196,7 @@ CutTotals = tuple[int, int, int]
 def cut_off(lookup: WordLookup, limit: TokenLimit) -> tuple[CutTotals, NDArray[np.bool_]]:
     """Return what a model cuts off, and which of the d distinct words it reads: shape (d,).
 
-    A word is read if at least one text has it before the cut, completely. ``lookup``: The words of
-    the texts, blanks included.
+    A word is read if a text has all of it before the cut. ``lookup``: words and blanks.
     """
     ends = _ends(lookup)
     bounds = ends[lookup.offsets]
@@ -233,10 +229,7 @@ def _ends(lookup: WordLookup) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Counts the tokens of texts.
-
-    ``most``: The largest number of tokens that a model reads; ``None`` means no limit.
-    """
+    """Counts the tokens of texts. ``most``: how many a model reads at most; ``None``: no limit."""
 
     words: Words
     most: int | None

@@ -64,11 +64,9 @@ MIN_SHARED_PIECES: Final = 0.9  # control pieces may be missing in the model's v
 def tokenizer_for(model: Path, vocabulary: Vocabulary) -> tuple[Tokenizer, Path | None] | None:
     """Return the tokenizer of a model's vocabulary, and the file that defines it.
 
-    - ``model``: A file, perhaps with settings beside it, or a folder.
-
-    The file is ``None`` if it is a Keras archive. The result is ``None`` if no file defines how
-    texts are split. Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat`
-    for an unknown rule.
+    The file is ``None`` for a Keras archive, the result if no file defines how texts are split.
+    Raises :class:`InvalidFile` for a damaged file, and :class:`UnsupportedFormat` for an unknown
+    rule.
     """
     names = dict.fromkeys(place.file for place in vocabulary.places)
     with reading(str(model)):
@@ -186,10 +184,7 @@ def document_of(file: Path) -> Json | None:
 
 
 def keras_rule(settings: keras.Settings) -> Rule:
-    """Return the rule of a Keras ``Tokenizer``: the words are those of ``texts_to_sequences``.
-
-    With ``char_level``, every character is a word.
-    """
+    """Return the rule of ``texts_to_sequences``; with ``char_level``, characters are words."""
     steps: list[Step] = [LowerEveryScript()] if settings.lower else []
     if settings.char_level:
         return Rule((*steps, text_steps.Characters()))
@@ -223,10 +218,7 @@ TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
 
 
 def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
-    """Return the rule of a Keras ``TextVectorization``.
-
-    Raises :class:`UnsupportedFormat` for other settings than those of Keras, such as functions.
-    """
+    """Return a TextVectorization's rule; refuse settings that are not Keras's own."""
     setting = layer.text_settings["ngrams"]
     widths = setting
     if isinstance(setting, dict):

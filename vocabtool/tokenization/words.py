@@ -156,9 +156,7 @@ class Words:
         return [decode(word) for word in as_bytes(lookup.distinct.take(unknown))]
 
     def split_words(self, text: str | bytes, pieces: int = 3) -> list[str]:
-        """Return the words of a text that the model splits into several pieces, in order.
-
-        ``pieces``: The smallest number of pieces of a returned word.
+        """Return the words of a text that the model splits into ``pieces`` or more, in order.
 
         The list is empty for a model of whole words.
         """
@@ -169,10 +167,7 @@ class Words:
         return [decode(word) for word in as_bytes(lookup.distinct.take(split))]
 
     def pieces(self, word: str | bytes) -> list[str]:
-        """Return the subword pieces of a word.
-
-        The list is empty for models of whole words.
-        """
+        """Return the subword pieces of a word. The list is empty for models of whole words."""
         key = word if isinstance(word, bytes) else encode(word)
         return [decode(piece) for piece in self.tokenizer.pieces(key)]
 
@@ -199,10 +194,8 @@ PLAIN_RULE: Final = "keras"  # for bare entries: lower-case, without ASCII punct
 def words_of(source: GivenWords, rule: str | None = None) -> Words:
     """Return the words of a model, or those that an encoder without a vocabulary gets.
 
-    - ``source``: The words, a vocabulary, entries, or a file. A string may be ``FILE#NAME``.
-    - ``rule``: How to split texts into words. The default for a vocabulary or entries is ``keras``.
-
-    Raises :class:`VocabtoolError` if ``source`` is a :class:`Words` object with another rule.
+    ``source``: a string may be ``FILE#NAME``. ``rule``: by default ``keras`` for a vocabulary or
+    entries. Raises :class:`VocabtoolError` if ``source`` is a :class:`Words` with another rule.
     """
     if isinstance(source, Words):
         if rule not in (None, source.rule):
@@ -251,10 +244,7 @@ def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
 
 
 def _from_file(model: str | Path, name: str | None) -> Words:
-    """Return the words of a vocabulary in a file.
-
-    ``name``: The vocabulary; ``None`` chooses the first vocabulary that has a tokenizer.
-    """
+    """Return the words of a vocabulary in a file: ``name``, or the first that has a tokenizer."""
     from vocabtool.formats import registry
     from vocabtool.tokenization.tokenizer_files import tokenizer_for
 
