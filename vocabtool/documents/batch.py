@@ -250,7 +250,6 @@ def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
 
 
 def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    """Return ``Batch.columns`` of ``count`` rows that have none of the kept fields."""
     return {name: pa.nulls(count, pa.string()) for name in request.read.kept_fields}
 
 
@@ -289,10 +288,9 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the text column.
+    """Return the index of the column ``wanted``; by default of the only one, or of ``text``.
 
-    ``wanted``: its name. By default, it is the only column or, among several, the one named
-    ``text``. Raises :class:`BadRow` if no column, or more than one, has this name.
+    Raises :class:`BadRow` if no column, or more than one, has this name.
     """
     if wanted is None and len(names) == 1:
         return 0
@@ -380,7 +378,6 @@ class Row(NamedTuple):
     vector: NDArray[np.float32] | None = None
 
     def size(self) -> int:
-        """Return the bytes of the text and of the kept values."""
         return len(self.text) + sum(len(value) for value in self.kept if isinstance(value, bytes))
 
 
@@ -554,11 +551,7 @@ def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str) -> object:
-    """Return the value of a field, or raise :class:`BadRow`.
-
-    ``option``: the option that names the field. ``purpose``: what the field is for, as in
-    ``" for the id"``. Both are for the message.
-    """
+    """Raises :class:`BadRow`; its message has ``option`` and ``purpose`` (``" for the id"``)."""
     if name not in values:
         there = f"the fields are {names_of(values)}: choose one with --{option.replace('_', '-')}"
         raise BadRow(f"no field {name!r}{purpose}; {there} ({option}=)")
@@ -598,10 +591,9 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
 
 
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
-    """Convert a list of numbers to float32, shape (dim,).
+    """Return float32 of shape (dim,); if ``axes`` is 2, of shape (n, dim) from a list of lists.
 
-    If ``axes`` is 2, ``value`` is a list of such lists, and the shape is (n, dim). ``name``: the
-    name of the field, for the message of :class:`BadRow`.
+    ``name``: the name of the field, for the message of :class:`BadRow`.
     """
     try:
         array = np.asarray(value)
@@ -644,10 +636,7 @@ def types_of(columns: Mapping[str, Iterable[Any]]) -> dict[str, pa.DataType]:
 
 
 def as_string(value: object, name: str) -> bytes | None:
-    """Encode a string unchanged, and any other value as JSON text. ``None`` stays ``None``.
-
-    Types without a JSON equivalent, such as dates, are converted with ``str``.
-    """
+    """Encode a string as it is, others as JSON; what JSON lacks, such as dates, with ``str``."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -673,6 +662,5 @@ def _plain(value: object) -> object:
 
 
 def _kind_name(value: object) -> str:
-    """Return what a value is in the words of JSON, for a message."""
     names = {type(None): "null", dict: "an object", list: "an array", bytes: "bytes"}
     return names.get(type(value), "true or false" if isinstance(value, bool) else "a number")

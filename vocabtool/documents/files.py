@@ -171,8 +171,7 @@ class ArrowStream:
 def find(name: str, read: ReadOptions = DEFAULTS) -> list[str]:
     """Return the names of the files of a path, a folder or a glob, sorted.
 
-    Raises :class:`NotFound` if there is no such file, a folder contains no documents, or no file
-    matches a glob.
+    Raises :class:`NotFound` if no file exists or matches, or if a folder contains no documents.
     """
     if name != STDIN and Path(name).is_dir():
         files = [file for file, why in walk(name, read) if why is None]
@@ -198,8 +197,7 @@ def find(name: str, read: ReadOptions = DEFAULTS) -> list[str]:
 def reading_documents(name: str) -> Iterator[None]:
     """Put the name of a file into the errors that the ``with`` block raises.
 
-    If there is no such file and ``name`` contains a blank, the message says that ``name`` may be a
-    text.
+    If there is no such file, the message says that a ``name`` with a blank may be a text.
     """
     try:
         with reading(name):
@@ -338,7 +336,6 @@ def read_up_to(file: Readable, size: int) -> bytes:
 
 
 def refuse_utf16(head: bytes) -> None:
-    """Raise ``InvalidFile`` if a file that begins with ``head`` is UTF-16."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:UTF_16]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"
@@ -382,10 +379,7 @@ def arrow_errors(what: str) -> Iterator[None]:
 
 
 def each_source(sources: Sources) -> Iterator[tuple[str, object]]:
-    """Yield a name and each source: names of files, and objects, which are named here.
-
-    The names of objects are ``texts``, ``texts2`` and so on.
-    """
+    """Yield a name and each source. The names of objects are ``texts``, ``texts2`` and so on."""
     numbers = count(1)
     for source in _flat(sources):
         if isinstance(source, str | PathLike):
@@ -447,10 +441,9 @@ class Input:
 
 
 def files_outside(sources: Sources, folder: Path | None, read: ReadOptions) -> list[str] | None:
-    """Return the files of ``sources`` in order, without those in the output ``folder``, if any.
+    """Return the files in order, without those in ``folder``; ``None`` for Python objects.
 
-    ``None``: ``sources`` are Python objects. Raises :class:`VocabtoolError` for a source in
-    ``folder``, and the errors of :func:`find`.
+    Raises :class:`VocabtoolError` for a source in ``folder``, and the errors of :func:`find`.
     """
     names = names_of(sources)
     if names is None:
@@ -552,10 +545,9 @@ class Rules:
 
 
 def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
-    """Parse a line of a ``.gitignore``; ``None`` if it is blank, a comment or invalid.
+    """Return the regular expression of a line, whether it is negated, and only for folders.
 
-    Return its pattern as a regular expression, whether it is negated (``!``), and whether it
-    matches only folders.
+    ``None`` if the line is blank, a comment or invalid.
     """
     text = re.sub(r"(?<!\\) +$", "", line.rstrip("\r\n"))
     if not text or text.startswith("#"):
@@ -591,7 +583,6 @@ CLASS_RANGE: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
 def _name_regex(glob: str) -> str:
-    """Return the regular expression of a pattern of one name, such as ``*.md``."""
     literals = [""]  # between stars
     for match in NAME_SIGN.finditer(glob):
         if match["stars"]:
@@ -667,10 +658,7 @@ def _rules_above(folder: str) -> tuple[Rules, ...]:
 
 
 def _why_not_read(entry: os.DirEntry[str], real_folder: str, read: ReadOptions) -> str | None:
-    """Return why a file in a folder is not read: see :func:`walk`.
-
-    ``real_folder``: the walked folder, without links.
-    """
+    """See :func:`walk`. ``real_folder``: the walked folder, without links."""
     if entry.is_symlink() and not Path(os.path.realpath(entry.path)).is_relative_to(real_folder):
         return OUTSIDE
     if not entry.is_file():

@@ -282,10 +282,7 @@ def _as_shown(markup: re.Match[str]) -> str:
 
 
 def _without_markup(source: str) -> MarkedText:
-    """Return the text of reStructuredText that a reader sees, without roles, targets and options.
-
-    After ``MAX_TAGS`` places, the source stays as it is.
-    """
+    """Remove roles, targets and options; after ``MAX_TAGS`` places, the source stays as it is."""
     texts, places, length, end = list[str](), array("q"), 0, 0  # ``end``: of the source so far
 
     def add(text: str, source_start: int, source_end: int) -> None:
@@ -313,7 +310,6 @@ def rst(source: str) -> MarkedText:
 
 
 def plain_text(source: str) -> MarkedText:
-    """Return a plain text as it is, with its titles."""
     return _with_titles(MarkedText(source))
 
 
@@ -429,15 +425,13 @@ def html(source: str) -> MarkedText:
 
 
 def _one_line(text: str) -> str:
-    """Return the start of a text as one line, for a title."""
     return " ".join(text.split())[:MAX_TITLE]
 
 
 def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) -> MarkedText:
     """Return what stands in ``<main>``, or everything if there is no heading in it.
 
-    ``spans``: ``marked.places``. ``tags``: the offsets of the tags of ``<main>`` in the text, in
-    order. If there is only one, ``<main>`` ends with the text.
+    ``tags``: where the tags of ``<main>`` are, in order; after a single one it ends with the text.
     """
     if not tags:
         return marked
@@ -492,7 +486,6 @@ class _Paragraphs:
             raise BadRow(f"the text has more than {MAX_CHARACTERS:,} characters")
 
     def with_title(self, title: str, *, is_paged: bool = False) -> MarkedText:
-        """Return the whole text with its headings."""
         return MarkedText("\n\n".join(self._paragraphs), self.headings, title, is_paged=is_paged)
 
 

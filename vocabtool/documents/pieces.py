@@ -129,7 +129,6 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
     starts = [at for at, _, _ in paths]
 
     def path_at(at: int) -> tuple[str, int]:
-        """Return ``path`` and ``top`` of the piece at an offset."""
         return paths[bisect_right(starts, at) - 1][1:]
 
     bounds: Iterable[int] = [begin, len(text)]
@@ -191,10 +190,7 @@ def _paths(headings: Sequence[Heading]) -> list[tuple[int, str, int]]:
 
 
 def _sections(marked: MarkedText) -> list[int]:
-    """Return the offset of each section, and the offset of the end.
-
-    An empty section joins its subsection.
-    """
+    """Return the offset of each section, and of the end. An empty section joins its subsection."""
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for heading in marked.headings:
@@ -221,10 +217,7 @@ def _trim(text: str, span: Span) -> Span | None:
 
 
 def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
-    """Return the pieces of each section: itself, or several if it is too long for one piece.
-
-    All sections are measured together, which is faster.
-    """
+    """Return the pieces of each section. All sections are measured together, which is faster."""
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // TOKENS
@@ -319,8 +312,7 @@ def _with_overlaps(
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
     """Return the spans of each piece: one, or several if the piece is too long.
 
-    ``pieces``: for each piece the start of its overlap, and its span without the overlap. A piece
-    that is too long loses its overlap; if it is still too long, it is halved.
+    A piece that is too long loses its overlap; if it is still too long, it is halved.
     """
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then counts add up
@@ -350,10 +342,7 @@ def read_text(
     mark: Callable[[str], MarkedText] = MarkedText,
     decoded: Callable[[bytes], str] = decode,
 ) -> Iterator[Batch]:
-    """Read a file of text as pieces.
-
-    ``mark``: finds the headings of a text. ``decoded``: decodes the bytes of the file.
-    """
+    """``mark`` finds the headings of a text; ``decoded`` decodes the bytes of the file."""
 
     def mark_text(content: bytes, _: Path) -> MarkedText:
         refuse_utf16(content)
@@ -458,10 +447,7 @@ def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
 def _without_repeated_headings(
     piece: Piece, marked: MarkedText, starts: Sequence[int], *, path_first: bool
 ) -> tuple[str, str]:
-    """Return the path and the text of a piece, so that no heading is in both.
-
-    ``starts``: the offset of each heading.
-    """
+    """Return the path and the text of a piece, so that no heading is in both."""
     inside = marked.headings[bisect_left(starts, piece.start) : bisect_left(starts, piece.end)]
     if inside:
         body = min(inside[-1].body, piece.end)
@@ -477,10 +463,7 @@ def _without_repeated_headings(
 
 
 def _end_of_id(path: str, counts: dict[str, int]) -> str:
-    """Return the end of a piece's id: ``#PATH``, and a number if the id is used already.
-
-    ``counts``: how often each id was used. This piece is counted.
-    """
+    """Return ``#PATH``, and a number if ``counts`` has this id already. Count the piece."""
     id_ = unique = f"#{path}" if path else ""
     number = counts.get(id_, 0) + 1
     while number > 1 and (unique := f"{id_}#{number}") in counts:
@@ -508,10 +491,7 @@ def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, in
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
-    """Cut the texts of rows of tables and JSON into pieces.
-
-    The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on.
-    """
+    """The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on."""
     split, sizes, names = request.read.split, sizes_of(request), request.read.kept_fields
     columns = [batch.columns[name].view(pa.binary()) for name in names]
 

@@ -223,10 +223,7 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    """Split rows into pieces if the options say so; drop too long texts and the first documents.
-
-    ``request.left``: how many documents are dropped.
-    """
+    """Split rows if wanted; drop too long texts and the first ``request.left`` documents."""
     read = request.read
     for rows in batches:
         pieces_of_rows: Iterable[Batch] = [rows]

@@ -252,11 +252,7 @@ BYTES, FLOATS, INTEGERS = 1, 2, 3
 
 
 def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
-    """Read each record as a document.
-
-    A damaged length or a truncated file always raises :class:`InvalidFile`, even if ``on_error``
-    is ``"skip"``.
-    """
+    """A damaged length or a truncated file raises :class:`InvalidFile`; it is never skipped."""
 
     def records() -> Iterator[Row]:
         number, offset = 0, 0
@@ -299,10 +295,7 @@ def checksum(data: bytes) -> int:
 
 
 def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
-    """Return the row of a record, whose last bytes are its checksum.
-
-    ``offset``: where the record begins in the file. Raises :class:`BadRow`.
-    """
+    """``record`` ends with its checksum, and begins at ``offset``. Raises :class:`BadRow`."""
     content, stored = record[:-CHECKSUM], int.from_bytes(record[-CHECKSUM:], "little")
     if checksum(content) != stored:
         raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
@@ -323,12 +316,10 @@ def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
 
 
 def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name.
+    """Return the features of an ``Example`` by name; the value is ``None`` if it is not ``wanted``.
 
     A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
     ``float`` (from 32 bits) or ``int``.
-
-    ``wanted``: the names of the features to read. The value of any other feature is ``None``.
     """
     features: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
@@ -342,10 +333,7 @@ def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, 
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """Return the values of a feature: a list of bytes, of floats or of integers.
-
-    If a feature has values of several types, only the last type counts.
-    """
+    """If a feature has values of several types, only the last type counts."""
     values: list[bytes | float | int] = []
     kind = None  # of the values so far: the field number of their list
     for feature in wire.messages(example, entry, VALUE):

@@ -80,10 +80,7 @@ class Columns:
     def of(
         cls, names: Sequence[str], read: ReadOptions, keys: Sequence[str] | None = None
     ) -> Columns:
-        """Find the columns that ``read`` names. Raises :class:`InvalidFile` if one is missing.
-
-        ``names``: the name of each column. ``keys``: the key of each column; by default its name.
-        """
+        """Raises :class:`InvalidFile` if a column is missing. ``keys`` are by default ``names``."""
         keys = names if keys is None else keys
 
         def key(name: str | None) -> str | None:
@@ -125,17 +122,13 @@ class Columns:
         return columns
 
     def to_read(self, request: Request) -> list[str]:
-        """Return the keys of the columns that are read."""
         if request.whole:
             return list(self.names)
         others = (key for key in (self.id, self.vector) if key is not None)
         return list(dict.fromkeys((*self.texts, *others, *self.kept.values())))
 
     def batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
-        """Return the valid rows as a batch, and refuse the others.
-
-        ``numbers``: the number of each row: int64, shape (n,).
-        """
+        """Refuse invalid rows. ``numbers``: int64, shape (n,)."""
         kept = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
         types = dict.fromkeys(request.read.kept_fields, pa.null())
         for name, key in self.kept.items():
@@ -178,7 +171,6 @@ class Columns:
 
 
 def _values(column: pa.Array) -> Iterable[object]:
-    """Return the values of a column as objects of Python."""
     if pt.is_string(column.type):
         return [
             None if text is None else as_text(text) for text in column.view(pa.binary()).to_pylist()
@@ -220,10 +212,7 @@ def without_dictionary(kind: pa.DataType) -> pa.DataType:
 
 
 def decode(column: pa.Array) -> pa.Array:
-    """Return a column with a value for each row, not a code of a dictionary.
-
-    Texts have the type ``string``, and bytes ``binary``, in whatever layout they are stored.
-    """
+    """Return values instead of dictionary codes, texts as ``string`` and bytes as ``binary``."""
     if pt.is_dictionary(column.type):
         column = column.dictionary_decode()
     if is_strings(column.type):
@@ -284,16 +273,12 @@ PARQUET_ERROR: Final = (
 
 @dataclass(slots=True)
 class _Growth:
-    """Refuses a file of few bytes that unpack to many, and so would fill the memory.
-
-    ``read``: number of bytes read from the file. ``size``: number of bytes they unpacked to.
-    """
+    """Refuses a file of few bytes (``read``) that unpack to too many (``size``) for the memory."""
 
     read: int = 0
     size: int = 0
 
     def is_too_much(self, more: int) -> bool:
-        """Return whether ``more`` unpacked bytes would be too many."""
         return self.size + more > max(MAX_TEXT_BYTES, MAX_GROWTH * self.read)
 
     def add(self, more: int) -> None:
@@ -338,8 +323,7 @@ def row_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a few rows at a time, without those of the first ``skipped`` row groups.
 
-    ``wanted``: the names of the columns, fast to look up. Raises :class:`InvalidFile` for a file
-    of few bytes that unpack to many.
+    Raises :class:`InvalidFile` for a file of few bytes that unpack to many.
     """
     schema = table.schema_arrow  # made at each access
     long = [field.name for field in schema if field.name in wanted and is_long(field.type)]
@@ -402,10 +386,9 @@ def _counts_of_groups(metadata: parquet.FileMetaData) -> Iterator[int]:
 
 
 def _skip(counts: Iterable[int], request: Request) -> tuple[int, int]:
-    """Skip whole groups of rows that the request does not want.
+    """Return how many groups are skipped, and the number of the first row after them, from 1.
 
-    ``counts``: the number of rows of each group, looked up only if documents are skipped. Return
-    how many groups are skipped, and the number of the first row after them, from 1.
+    ``counts``: the rows of each group, looked up only if documents are skipped.
     """
     skipped, first = 0, 1
     if request.left:
@@ -455,11 +438,7 @@ def _counts_of_batches(name: str) -> Iterator[int]:
 
 
 def read_table(source: Any, request: Request) -> Iterator[Batch]:
-    """Read each row of an Arrow table or data frame as a document.
-
-    Rows are read in batches, so a reader, a DuckDB relation or a lazy frame need not fit into
-    memory.
-    """
+    """Rows are read in batches: a DuckDB relation or a lazy frame need not fit into memory."""
     first = 1
     tables = [source] if hasattr(source, "__arrow_c_stream__") else source.collect_batches()
     with reading(request.source), arrow_errors("the table cannot be read"):
@@ -612,10 +591,9 @@ def _csv_rows(
     has_quotes: bool,
     uneven: list[tuple[int, str]],
 ) -> Iterator[pa.RecordBatch]:
-    """Parse rows of bytes, and yield them in blocks.
+    """Parse rows. Those with too many or too few values are added to ``uneven`` with the reason.
 
-    Rows with too many or too few values are left out and added to ``uneven``, with their numbers
-    and the reason. Arrow reads ahead, so these rows may come after the yielded ones.
+    Arrow reads ahead, so these rows may come after the yielded ones.
     """
 
     def skip(row: Any) -> str:

@@ -147,8 +147,7 @@ def open_vectors(
 def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) -> GivenVectors:
     """Open the only column of lists of numbers, or the column ``vector``.
 
-    When the first vectors are needed, all are copied to a temporary file, which can be mapped.
-    ``temporary``: a function that opens this file.
+    When the first vectors are needed, all are copied to a ``temporary`` file, which can be mapped.
     """
     try:
         table = open_parquet(file)
@@ -229,9 +228,8 @@ def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
 
 
 class Matcher:
-    """Finds the vectors of documents.
+    """Finds the vectors of documents. ``start``: number of documents read before the first batch.
 
-    ``given``: the vectors. ``start``: number of documents that were read before the first batch.
     Raises :class:`InvalidFile` if two vectors have the same id.
     """
 
@@ -254,10 +252,7 @@ class Matcher:
             first += len(ids)
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the next documents with their vectors, a few megabytes of vectors at a time.
-
-        Raises :class:`InvalidFile` if a document has no vector.
-        """
+        """Yield a few megabytes at a time. Raises :class:`InvalidFile` if a vector is missing."""
         given, count = self._given, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
