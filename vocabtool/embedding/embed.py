@@ -262,11 +262,7 @@ def embed(
 
 
 class Tally:
-    """Counts what a run has encoded, and shows how far it is.
-
-    ``counts``: counts of the slabs that are written. ``began``: when the run began.
-    ``size``: bytes of all files; 0 if unknown.
-    """
+    """Counts and shows how much is encoded. ``size``: bytes of all files; 0 if unknown."""
 
     def __init__(self, log: ReadLog, size: int, progress: Progress | None) -> None:
         self.counts, self.began = Counts(), time.monotonic()
@@ -274,7 +270,6 @@ class Tally:
         self._rows, self._lock, self._speed = 0, Lock(), Speed()
 
     def add(self, counts: Counts) -> None:
-        """Count a slab that is written."""
         self.counts += counts
         self.tell(max(self.counts.documents - self._rows, 0))  # actors of Ray tell only this
 
@@ -489,10 +484,9 @@ def cut_slabs(tables: Iterable[pa.Table], shard_rows: int, batch_size: int) -> I
 
 
 def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.ListArray, Counts]:
-    """Return the unknown words of n texts, and the counts of words.
+    """Return the distinct unknown words of n texts by first appearance, and the counts of words.
 
-    The distinct unknown words of each text are in order of first appearance: an Arrow list of
-    ``string``, length n. The words may be invalid UTF-8.
+    The words are an Arrow list of ``string``, length n, and may be invalid UTF-8.
     """
     too_long, tokens_cut = count_cut(words, max_tokens)
     words = without_blanks(words)
@@ -518,10 +512,9 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
 
 
 class ShardMaker:
-    """Encodes slabs and writes shards.
+    """Encodes slabs, ``threads`` of them in parallel, and writes shards.
 
-    ``threads``: number of slabs encoded in parallel. ``resumable``: whether a later run can use
-    the vectors of an unfinished shard.
+    ``resumable``: whether a later run can use the vectors of an unfinished shard.
     """
 
     def __init__(
@@ -681,8 +674,7 @@ def run_ray(
 def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
     """Yield the documents of each missing shard as one row, and the read log as the last row.
 
-    The documents are an Arrow IPC stream of slabs. Ray calls this once, with a row that says
-    nothing.
+    Documents are an Arrow IPC stream of slabs. The only row that Ray passes says nothing.
     """
     log = ReadLog()
     for number, slabs in groupby(read_slabs(log), lambda slab: slab.shard):
@@ -697,10 +689,7 @@ def read_shards(read_slabs: ReadSlabs, _: Columns) -> Iterator[Columns]:
 
 
 class Actor:
-    """A Ray actor that opens the encoder once, and makes a shard from each row.
-
-    ``make_maker``: a pickled function that makes the :class:`ShardMaker`.
-    """
+    """Opens the encoder once, and makes a shard from each row. ``make_maker`` is pickled."""
 
     def __init__(self, make_maker: bytes) -> None:
         self._pickled = make_maker

@@ -74,7 +74,6 @@ NUMBERS: Final = (of.is_integer, of.is_floating, of.is_decimal)
 
 
 def shard_schema(plan: Plan, kept: pa.Schema, *, words: bool) -> pa.Schema:
-    """Return the columns of a shard; ``kept`` has those of the kept fields."""
     number = pa.float16() if plan.dtype == "float16" else pa.float32()
     vector = pa.list_(pa.field("element", number, nullable=False), plan.dim)
     columns = [pa.field(ID, pa.string(), nullable=False), pa.field(VECTOR, vector, nullable=False)]
@@ -101,10 +100,7 @@ def type_in_shards(types: Iterable[pa.DataType]) -> pa.DataType:
 
 
 def cast_texts(texts: pa.StringArray, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Convert texts to a type of :func:`type_in_shards`.
-
-    A text that is no value of this type becomes null. Also return the rows of such texts.
-    """
+    """A text that is no value of this type becomes null. Also return the rows of such texts."""
     is_exact = True
     if of.is_boolean(kind):  # Arrow would take the number 1 for true
         booleans = pa.array(["true", "false", None])
@@ -146,10 +142,7 @@ def vectors_of(batch: pa.RecordBatch) -> Vectors:
 
 
 def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
-    """Replace bytes that are not UTF-8 by U+FFFD; keep nulls.
-
-    Returns the n strings, and whether each string was changed: bool, shape (n,).
-    """
+    """Replace bytes that are not UTF-8 by U+FFFD; keep nulls. Also return which strings changed."""
     nothing = np.zeros(len(strings), np.bool_)
     if not len(strings):
         return strings, nothing
@@ -232,7 +225,6 @@ def _values(plan: Plan) -> dict[str, Any]:
 
 
 def _show_value(value: Any) -> str:
-    """Return a value of a plan as a message shows it."""
     match value:
         case None | False:
             return "not given"
@@ -289,10 +281,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFacts(Counts):
-    """The metadata in a shard's footer.
-
-    ``run``: the fingerprint of the run's plan. ``shard``: the number of the shard.
-    """
+    """The metadata in a shard's footer. ``run``: the fingerprint of the run's plan."""
 
     run: str
     shard: int
@@ -300,10 +289,7 @@ class ShardFacts(Counts):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard on disk.
-
-    ``run``: the fingerprint of the run's plan. ``size``: the size of the file in bytes.
-    """
+    """A shard on disk. ``run``: the fingerprint of the plan. ``size``: bytes of the file."""
 
     file: str
     number: int
@@ -425,14 +411,13 @@ class UnfinishedVectors:
             os.fsync(file.fileno())
 
     def remove(self, shard: int) -> None:
-        """Remove the vectors of a shard that is written."""
         self._path(shard).unlink(missing_ok=True)
 
     def _path(self, shard: int) -> Path:
         return self._folder / f".{NAME.format(shard)}{UNFINISHED}"
 
     def _recover(self, shard: int) -> dict[int, tuple[int, int, int]]:
-        """Return the place of each batch: offset, rows and CRC-32C, by its first row.
+        """Return offset, rows and CRC-32C of each batch by its first row.
 
         What a kill left of the last batch is cut off.
         """
@@ -459,13 +444,11 @@ class UnfinishedVectors:
 
 
 def _checksum(texts: pa.StringArray, vectors: bytes) -> int:
-    """Return the CRC-32C of texts and their vectors."""
     crc32c: int = google_crc32c.value(b"\0".join(as_bytes(texts)))
     return int(google_crc32c.extend(crc32c, vectors))
 
 
 def flush(file: IO[bytes]) -> None:
-    """Force the data of a file to disk (``fsync``)."""
     os.fsync(file.fileno())
 
 
