@@ -60,10 +60,7 @@ def schema_of(fields: Fields) -> pa.Schema:
 def record_batch(
     schema: pa.Schema, fields: Fields, documents: Sequence[Document]
 ) -> pa.RecordBatch:
-    """Return documents as rows of ``schema``, which :func:`schema_of` made from ``fields``.
-
-    Raises :class:`VocabtoolError` for other elements and for values of the wrong type.
-    """
+    """Return documents as rows. Raises :class:`VocabtoolError` for wrong elements and values."""
     need_documents(documents, "Arrow")
     columns = [string_array(document.id for document in documents)]
     columns.append(string_array(document.text for document in documents))
@@ -88,10 +85,7 @@ def record_batch(
 def _typed_column(
     documents: Sequence[Document], values: list[Any], kind: pa.DataType, what: str
 ) -> pa.Array:
-    """Convert a value of each document. Raises :class:`VocabtoolError`, which names the document.
-
-    ``what``: the name of the field, for the message.
-    """
+    """Convert a value of each document. A :class:`VocabtoolError` names it and ``what``."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     try:
         return pa.array(values, kind)
@@ -157,10 +151,7 @@ class InMemory(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class InFolder:
-    """A cache of documents: an Arrow IPC file, created when a pass is complete.
-
-    The metadata of the file's schema contains ``key``.
-    """
+    """A cache in an Arrow IPC file, made by a complete pass. The schema's metadata has ``key``."""
 
     source: Start[Document]
     folder: Path

@@ -101,7 +101,6 @@ def map_elements(
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
-    """See :meth:`Stream.flat_map`."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             try:
@@ -114,7 +113,6 @@ def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
 
 
 def filter_elements(source: Start[T], fn: Callable[[T], object]) -> Iterator[T]:
-    """See :meth:`Stream.filter`."""
     with closed_after(number_elements(source, 0)) as elements:
         for element in elements:
             if _call(fn, element):
@@ -153,14 +151,12 @@ def _failure(
 
 
 def take(source: Start[T], most: int, first: int) -> Iterator[T]:
-    """See :meth:`Stream.take`."""
     if first < most:
         with closed_after(source(first)) as remaining:
             yield from islice(remaining, most - first)
 
 
 def skip(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """See :meth:`Stream.skip`."""
     return source(first + count)
 
 
@@ -189,7 +185,6 @@ def _passes(source: Start[T], times: int | None, first: int) -> Iterator[T]:
 
 
 def prefetch(source: Start[T], count: int, first: int) -> Iterator[T]:
-    """See :meth:`Stream.prefetch`."""
     return read_ahead(source(first), count)
 
 
@@ -201,7 +196,6 @@ def lists(source: Start[T], size: int, first: int) -> Iterator[list[T]]:
 def lists_by_length(
     source: Start[T], tokens: int, length: Callable[[T], int], buffer: int
 ) -> Iterator[list[T]]:
-    """See :meth:`Stream.batch_by_length`."""
     with closed_after(in_batches(source(0), buffer)) as buffers:
         for elements in buffers:
             lengths = [max(length(item), 1) for item in elements]
@@ -238,7 +232,6 @@ class Passes:
 
 
 def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> Iterator[T]:
-    """See :meth:`Stream.shuffle`."""
     number = 0
     if passes is not None:
         number, passes.begun = passes.begun, passes.begun + 1
@@ -345,11 +338,7 @@ def draw(
 
 
 class Size(NamedTuple):
-    """The size of a stream.
-
-    ``rows``, ``bytes``: ``None`` if unknown or endless. ``exact``: whether ``rows`` is exact rather
-    than estimated.
-    """
+    """``rows``, ``bytes``: ``None`` if unknown or endless. ``exact``: ``rows`` is no estimate."""
 
     rows: int | None = None
     exact: bool = False
@@ -360,7 +349,6 @@ Sized: TypeAlias = Callable[[], Size]
 
 
 def size_of(source: Indexable) -> Size:
-    """Return the size of a sequence."""
     return Size(len(source), exact=True)
 
 
@@ -372,10 +360,7 @@ def all_of(sized: Sequence[Sized]) -> Size:
 
 
 def sliced(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
-    """Return the size of a part of a stream: of its elements from ``start`` on, at most ``most``.
-
-    ``step``: number of elements in each list, if the stream consists of lists.
-    """
+    """Return the size from ``start`` on, of at most ``most`` elements, in lists of ``step``."""
     rows, exact, _ = sized()
     return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
 
@@ -484,6 +469,5 @@ class DocumentSource:
         yield from shuffle(lambda _: turns, buffer, seed, None)
 
     def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
-        """Yield at most ``most`` documents of a source, from document ``start`` on."""
         with closed_after(documents(source, self.read, log=self.log, start=start)) as remaining:
             yield from islice(remaining, most)

@@ -223,10 +223,7 @@ class Stream(Generic[T]):
         return self._then(_stage("filter", fn), start)
 
     def take(self, most: int) -> Stream[T]:
-        """Keep the first elements. The other elements are not read.
-
-        ``most``: number of elements to keep.
-        """
+        """Keep the first ``most`` elements. The other elements are not read."""
         _check("take", most, 0)
         start = partial(operators.take, self.start, most)
         size = partial(operators.sliced, self.size, 0, most)
@@ -250,10 +247,7 @@ class Stream(Generic[T]):
         return self._then(_stage("skip", left_out), start, size)
 
     def repeat(self, times: int | None = None) -> Stream[T]:
-        """Repeat the stream.
-
-        ``times``: number of passes. With ``None``, the stream ends only after an empty pass.
-        """
+        """Repeat the stream ``times`` times. With ``None``, it ends only after an empty pass."""
         if times is not None:
             _check("repeat", times, 0)
         rows = partial(operators.exact_rows, self.size)
@@ -327,10 +321,7 @@ class Stream(Generic[T]):
         return self._then(_stage("cache", folder), cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
-        """Group the elements into lists, in order.
-
-        ``size``: length of each list. Only the last list may be shorter.
-        """
+        """Group the elements into lists of ``size``, in order; only the last may be shorter."""
         _check("batch", size, 1)
         start = partial(operators.lists, self.start, size)
         lists = partial(operators.sliced, self.size, 0, None, size)
