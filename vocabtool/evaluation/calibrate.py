@@ -274,7 +274,7 @@ class ShortenedCopy:
         tier_of: Mapping[int, int],
         limit: int,
     ) -> tuple[RankedRows, int]:
-        """Return the candidates of keyword search, best first, and how many of them have a rank.
+        """Return the candidates, best first, and how many of them have a rank.
 
         ``others``: the candidates without the copy. ``tier_of``: the tier of each row.
         """
@@ -326,10 +326,7 @@ class ShortenedCopy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LegScores:
-    """The documents that vector search and keyword search found for a query, with their scores.
-
-    ``tiers``: see :meth:`Snapshot.legs`. ``m``: see :class:`Query`.
-    """
+    """The documents that each leg finds for a query. ``m`` is that of :class:`Query`."""
 
     snapshot: Snapshot
     candidates: Candidates
@@ -337,10 +334,7 @@ class LegScores:
     m: float
 
     def ranking(self, a: float, k: int | None = None) -> Rows:
-        """Return the best rows when keyword search has the weight ``a``.
-
-        ``k``: number of rows; ``None`` for all.
-        """
+        """Return the best ``k`` rows, or all, when keyword search has the weight ``a``."""
         rows = self.candidates.rows
         fused = fuse(self.candidates, "coverage", a, self.m)
         places, _ = best_places(
@@ -366,10 +360,7 @@ def score_legs(
     settings: Settings = DEFAULTS,
     copy: ShortenedCopy | None = None,
 ) -> LegScores:
-    """Search by vector and by keywords. Return the scores of both, not fused.
-
-    ``copy``: takes the place of its document.
-    """
+    """Search by vector and by keywords, not fused. ``copy`` takes the place of its document."""
     query = parse_query(snapshot, text, settings)
     used = vector if vector is not None and vector.any() else None
     limit = settings.limit(snapshot.rows)
@@ -484,10 +475,7 @@ def calibrate(
 def _rates_of_legs(
     queries: Sequence[PseudoQuery], by_vector: Sequence[Rows], by_keywords: Sequence[Rows]
 ) -> tuple[HitRate, ...]:
-    """Return how often vector search and keyword search alone find the document of a query.
-
-    ``by_vector``, ``by_keywords``: the ranking of each query.
-    """
+    """Return how often each leg alone finds the document of a query, from the rankings of both."""
     rates: list[HitRate] = []
     for kind in get_args(Kind):
         of_kind = [place for place, query in enumerate(queries) if query.kind == kind]
@@ -548,7 +536,6 @@ class TunedWeight:
 
     @property
     def calibration(self) -> Calibration:
-        """The weight in the form that an index stores."""
         return Calibration(self.a, self.queries, 0, self.seed)
 
 

@@ -168,7 +168,6 @@ class HitRate:
 
     @classmethod
     def of(cls, kind: str, fusion: str, ranks: Sequence[int]) -> HitRate:
-        """Return the rate of queries whose documents have these ranks."""
         first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
         return cls(kind, fusion, len(ranks), first, first_ten)
 
@@ -180,8 +179,7 @@ class HitRate:
 class JudgedQueries:
     """The texts of queries with a relevant document, from a file.
 
-    ``at``: the position of each query in the file. ``count``: the number of all queries in the
-    file.
+    ``at``: the position of each query in the file. ``count``: how many queries the file has.
     """
 
     texts: list[str]
@@ -193,9 +191,8 @@ class JudgedQueries:
     def vectors(self, index: Index, vectors: NDArray[Any] | None) -> Vectors | None:
         """Return the vectors of these queries, shape (len(texts), dim).
 
-        ``vectors``: one vector for each query in the file. If it is ``None``, the encoder of the
-        index encodes the queries. Without an encoder, returns ``None``. Raises ``ValueError`` if
-        the number of vectors is wrong.
+        ``vectors``: one for each query in the file. If it is ``None``, the queries are encoded;
+        without an encoder, the result is ``None``. Raises ``ValueError`` if their number is wrong.
         """
         if vectors is None:
             encoder = index.encoder
@@ -230,10 +227,7 @@ def with_judgements(queries: Mapping[str, str], qrels: Qrels) -> JudgedQueries:
 
 
 def read_queries(path: str | Path) -> dict[str, str]:
-    """Return the texts of a file's queries by id, in the order of the file.
-
-    Raises :class:`NotFound` and :class:`InvalidFile`.
-    """
+    """Return texts by id, in file order. Raises :class:`NotFound` and :class:`InvalidFile`."""
     with reading(str(path)):
         lines = list(_lines(path))
         queries: dict[str, str] = {}
@@ -420,8 +414,7 @@ def _score_fusions(
 ) -> Iterator[FusionScore]:
     """Yield the scores of each fusion method on each set of queries that is not empty.
 
-    ``measured``: the measures of each query, shape (queries, measures). ``unknown``: whether a
-    query has an unknown word, shape (queries,). ``seed``: seed of the bootstrap.
+    ``measured``: shape (queries, measures). ``unknown``: whether a query has an unknown word.
     """
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     for split in SPLITS:
