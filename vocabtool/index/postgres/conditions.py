@@ -165,10 +165,7 @@ def element_key(value: str | int | float | bool) -> str:
 
 
 def with_edges(plain: str) -> str:
-    """Mark the edges of words, so that a search for substrings can find whole words.
-
-    ``plain``: a text that :func:`plain_form` returned.
-    """
+    """Mark the edges of words in a :func:`plain_form`, so that substrings find whole words."""
 
     def mark(others: re.Match[str]) -> str:
         return AFTER + BETWEEN.join(sign.translate(ESCAPES) for sign in others[0]) + BEFORE
@@ -180,10 +177,8 @@ def with_edges(plain: str) -> str:
 def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
     """Return a condition on the rows of a table, and its parameters for psycopg (``%s``).
 
-    - ``table``: the name of the table of documents. It must not come from a user.
-    - ``fetch``: a function that runs a statement and returns its rows.
-
-    Raises :class:`InvalidCondition` for a condition that does not fit the fields, or has U+0000.
+    ``table``: its name, which must not come from a user. Raises :class:`InvalidCondition` for a
+    condition that does not fit the fields, or has U+0000.
     """
     if NUL in where.text:
         what = "where: no document has U+0000, because PostgreSQL cannot store it: leave it out"

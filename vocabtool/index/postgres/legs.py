@@ -56,11 +56,7 @@ def join(*texts: Sql | str, between: str = "") -> Sql:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A commit, and its statistics that BM25 needs.
-
-    ``frequencies``: for each term, its number in the tables and its document frequency. The number
-    is 0 if the index does not have the term.
-    """
+    """``frequencies``: for each term its number, 0 if there is none, and document frequency."""
 
     manifest: Manifest
     frequencies: Mapping[Term, tuple[int, int]]

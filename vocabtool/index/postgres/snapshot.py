@@ -81,10 +81,7 @@ class PostgresSnapshot(IndexSnapshot):
         self.vector_sql = self._read(lambda opened: VectorSql.of(opened, n, configuration))
 
     def _ask(self, *statements: Sql, settings: Sequence[str] = ()) -> list[Answers]:
-        """Run statements in one round trip; return the rows of each statement.
-
-        ``settings``: for SET LOCAL, such as ``name = value``.
-        """
+        """Run statements in one round trip, after SET LOCAL for ``settings`` (``name = value``)."""
 
         def work(connection: Connection) -> list[Answers]:
             if len(statements) == 1 and not settings:
@@ -282,10 +279,7 @@ class PostgresSnapshot(IndexSnapshot):
     # Documents
 
     def _by_row(self, rows: Rows, columns: str) -> list[tuple[Any, ...]]:
-        """Return the values of columns of each row.
-
-        Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
-        """
+        """Raises :class:`DocumentsChanged` if a document was deleted meanwhile."""
         (answer,) = self._ask(self._docs(self.only(rows), columns))
         values = {row: tuple(rest) for row, *rest in answer}
         try:
@@ -306,10 +300,7 @@ class PostgresSnapshot(IndexSnapshot):
         return [id_ for (id_,) in self._by_row(rows, ", d.id")]
 
     def fetch_documents(self, rows: Rows) -> list[Document]:
-        """Return documents. Fields that are null are left out.
-
-        Raises :class:`DocumentsChanged` if a document was deleted meanwhile.
-        """
+        """Raises :class:`DocumentsChanged` if a document was deleted meanwhile."""
         fields = columns_of_fields(self.fields)
         columns = ", ".join(("d.id", "d.text", *fields.values()))
         documents = []

@@ -134,7 +134,6 @@ class PostgresStore:
         replaces: bool,
         build: str | None,
     ) -> PostgresStore:
-        """Create an empty index, as :meth:`FolderStore.create` does."""
         connections, index = _parse(str(address))
         with tempfile.TemporaryDirectory() as folder:
             crcs = opened.save(Path(folder))
@@ -157,7 +156,6 @@ class PostgresStore:
     def open_build(
         cls, address: str | Path, build: str, model: Model | None, options: Mapping[str, Any]
     ) -> PostgresStore | None:
-        """Open an unfinished index, as :meth:`FolderStore.open_build` does."""
         connections, index = _parse(str(address))
         with suppress(VocabtoolError):
             n = connections.find_index(index + BUILD)
@@ -284,11 +282,7 @@ class PostgresStore:
 
 
 def cache_folder(name: str, manifest: Manifest) -> Path:
-    """Return the folder of an index in the user's cache.
-
-    ``name``: the name of the index, for messages. Raises :class:`InvalidFile` if the id of the
-    index is invalid.
-    """
+    """Return the folder in the user's cache. Raises :class:`InvalidFile` for a bad index id."""
     if re.fullmatch("[0-9a-f]{32}", manifest.index) is None:  # no path comes from a database
         what = f"damaged: wanted an id of 32 digits 0-9a-f, got {manifest.index[:50]!r}"
         raise InvalidFile(what, file=name)

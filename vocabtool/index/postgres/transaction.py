@@ -328,10 +328,7 @@ class PostgresTransaction:
 
     @contextmanager
     def _all_vectors(self, sql: VectorSql) -> Iterator[tuple[Rows, RawVectors]]:
-        """Copy the vectors of one commit to a file for the ``with`` block.
-
-        The first result has the numbers of their documents.
-        """
+        """Copy the vectors of one commit to a file. First come the numbers of their documents."""
         with TemporaryDirectory() as folder, database.one_commit(self._connection):
             docs: list[int] = []
             file = Path(folder, "vectors.bin")
