@@ -192,10 +192,7 @@ class Compiler:
         return f"({test}) = 0"  # "NOT" takes more of SQLite's parser stack
 
     def of_document(self, test: str, has_null: bool) -> str:
-        """Return ``test``, SQL that tests the id or text, as SQL to combine with tests of fields.
-
-        ``has_null``: whether ``test`` may be null.
-        """
+        """Make a test of the id or text fit tests of fields; it may be null if ``has_null``."""
         if has_null:
             return f"(SELECT {test} FROM documents WHERE documents.row = fields.row)"
         return f"row IN (SELECT row FROM documents WHERE {test})"
@@ -317,8 +314,7 @@ def plain_form(text: str) -> str:
 def may_touch(plain: str) -> tuple[bool, bool]:
     """Return whether letters may directly precede a word, and whether they may follow it.
 
-    Letters may precede it if its first character is of a script without spaces, such as Chinese.
-    Letters may follow it if its last character is of such a script.
+    They may beside a character of a script without spaces, such as Chinese.
     """
     before, after = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
     return before in ("c", "t"), after in ("c", "t")

@@ -104,7 +104,6 @@ def text_hash(text: bytes) -> int:
 
 
 def column(fields: Fields, name: str) -> str:
-    """Return the name of the column of a field."""
     return f"field_{[*fields].index(name)}"
 
 
@@ -256,7 +255,6 @@ class Database:
             return False
 
     def fetch(self, statement: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of the result of a statement."""
         return self._read(sqlite3.Cursor.fetchall, statement, parameters)
 
     def fetch_rows(self, statement: str, parameters: Sequence[object] = ()) -> Rows:
@@ -369,7 +367,6 @@ class DatabaseWriter(Database):
 
     @classmethod
     def create(cls, folder: Path) -> None:
-        """Create a database with empty tables."""
         (folder / NAME).write_bytes(b"")
         database = Database(folder)
         with database.statements() as connection:
@@ -384,11 +381,7 @@ class DatabaseWriter(Database):
         facts: Iterable[Sequence[object]],
         columns: Sequence[str] = (),
     ) -> None:
-        """Add rows, numbered from ``first``.
-
-        ``facts``: for each row the number of its source, the hash of its text, and the values of
-        ``columns``.
-        """
+        """``facts``: for each row its source's number, its text's hash and the ``columns``."""
         numbers = range(first, first + len(ids))
         names = "".join(f", {name}" for name in columns)
         places = "".join(f", ? AS {name}" for name in columns)

@@ -121,7 +121,6 @@ def kind_of_spelling(texts: pa.StringArray) -> Kind:
 
 
 def _kind_of_integers(texts: pa.StringArray) -> Kind:
-    """Return the kind of strings that are all whole numbers."""
     try:
         texts.cast(pa.int64())
     except pa.ArrowInvalid:  # more than 64 bits
@@ -183,7 +182,6 @@ def batches_of(
 def _batches_of_items(
     items: Iterable[Item], first_row: int, place: Callable[[int], str]
 ) -> Iterator[Batch]:
-    """Yield documents in Python, checked: see :func:`batches_of`."""
     ids: list[bytes] = []
     texts: list[bytes] = []
     fields: dict[str, list[object]] = {}
@@ -218,10 +216,7 @@ def _batches_of_items(
 def _batch_of_values(
     ids: list[bytes], texts: list[bytes], fields: dict[str, list[object]], last: int
 ) -> Batch:
-    """Return a batch with a column and a kind for each field.
-
-    ``fields``: may lack values at the end. ``last``: number of the last document, for messages.
-    """
+    """``fields`` may lack values at the end. ``last``: the last document's number, for messages."""
     columns: dict[str, pa.StringArray] = {}
     kinds: dict[str, Kind] = {}
     try:
@@ -243,10 +238,7 @@ def _batch_of_values(
 
 
 def _contents_of(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, object]]:
-    """Return the id, the text and the other fields of an element.
-
-    ``row``: the id of a plain text. Raises :class:`BadRow` for an invalid element.
-    """
+    """Return id, text and fields. ``row``: the id of a plain text. Raises :class:`BadRow`."""
     id_: object
     text: object
     fields: dict[str, object]
@@ -289,7 +281,6 @@ def _plain(value: object) -> object:
 
 
 def _kind(value: object) -> Kind:
-    """Return the kind of a Python value."""
     match value:
         case None:
             return "null"
@@ -390,10 +381,7 @@ def _check_name(name: object, others: int) -> None:
 
 
 def _check_rows(batch: Batch, place: Callable[[int], str]) -> Batch:
-    """Return the batch. Raise ``ValueError`` for a null or a value that is too long.
-
-    ``place``: returns the name of a row for messages.
-    """
+    """Raise ``ValueError`` for a null or a too long value. ``place`` names a row for messages."""
     columns = ((ID, batch.id_array(), MAX_ID_BYTES), (TEXT, batch.texts, MAX_TEXT_BYTES))
     for name, column, most in columns:
         if column.null_count:
@@ -503,10 +491,7 @@ def groups_of_index(
 
 
 def _refuse_partial_sync(chosen: Sequence[Source], known: Sequence[Source]) -> None:
-    """Refuse to sync a new FILE that is a part of a recorded folder or glob.
-
-    Its documents are recorded under that folder or glob.
-    """
+    """Refuse to sync a part of a recorded folder or glob: its documents are recorded under that."""
     for source in chosen:
         for other in known:
             if source in known or other in chosen:
@@ -558,7 +543,6 @@ def shards_in(sources: Sources) -> Path | None:
 
 
 def is_there(source: Source) -> bool:
-    """Whether the name of a source matches a file."""
     try:
         return any(map(os.path.exists, find(source.path, source.options)[:1]))
     except NotFound:

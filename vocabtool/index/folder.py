@@ -210,10 +210,7 @@ class Configuration(IndexOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chance:
-    """The similarity that unrelated vectors reach by chance.
-
-    ``rows``: number of rows of the index when this was measured.
-    """
+    """The similarity that unrelated vectors reach by chance, measured with ``rows`` rows."""
 
     similarity: float
     rows: int
@@ -242,10 +239,7 @@ class Load:
     begun: int = 0
 
     def after_other_change(self, *, synced: bool = True) -> Load:
-        """Return the record of this load, adapted to a later change of the index.
-
-        ``synced``: whether a sync is still valid; false if documents were deleted by id.
-        """
+        """Adapt the record to a later change. ``synced``: false if documents were deleted by id."""
         return replace(self, alone=False, synced=self.synced and synced)
 
 
@@ -295,11 +289,9 @@ class Manifest:
 
     @property
     def code_name(self) -> str:
-        """Name of the file with the codes."""
         return f"codes-{self.code_commit:06}.faiss"
 
     def encode(self) -> bytes:
-        """Return the manifest as it is stored."""
         return encode_record(self, kind=KIND, version=FORMAT)
 
     @classmethod
@@ -340,10 +332,7 @@ class Commit:
 def read_again(
     path: Path, read: Callable[[Commit], Result], earlier: Commit | None = None
 ) -> Result:
-    """Call ``read`` with the last commit, and again if a writer removed its files meanwhile.
-
-    ``earlier``: as in :func:`read_commit`.
-    """
+    """Call ``read`` with the last commit, and again if a writer removed its files meanwhile."""
     while True:
         before = _version(path)
         try:
@@ -435,7 +424,6 @@ def is_index(path: Path) -> bool:
 
 
 def raw_vectors(folder: Path, manifest: Manifest) -> RawVectors:
-    """Open the vectors of a commit."""
     configuration = manifest.configuration
     return RawVectors(
         folder / VECTORS, dim=configuration.dim, dtype=configuration.dtype, count=manifest.rows
@@ -473,7 +461,6 @@ def make_current(unfinished: Path, final: Path) -> None:
 
 
 def _remove_generations(but: Path) -> None:
-    """Remove all generations of an index but one."""
     for generation in _generations(but.parent).values():
         if generation != but:
             shutil.rmtree(generation, ignore_errors=True)
@@ -495,17 +482,13 @@ def recover(path: Path, commit: Commit) -> None:
 
 
 def remove_old_codes(generation: Path, manifest: Manifest) -> None:
-    """Remove the codes of earlier commits."""
     for file in generation.iterdir():
         if CODE_FILE.fullmatch(file.name) and file.name not in manifest.code_files:
             file.unlink(missing_ok=True)
 
 
 def refuse_others(path: Path, *, allow_index: bool = False) -> None:
-    """Raise :class:`FolderNotEmpty` if a folder is not empty.
-
-    Files of interrupted writers are ignored. ``allow_index``: whether an index is allowed.
-    """
+    """Raise :class:`FolderNotEmpty` if a folder has files other than of interrupted writers."""
     if not path.exists():
         return
     with reading(str(path)):
@@ -554,10 +537,7 @@ def remove_builds(path: Path, but: Path | None = None) -> None:
 
 
 def put_in_place(build: Path) -> Path:
-    """Replace an index by the new index in ``build``; return the path of the index.
-
-    ``build``: the folder ``.new-…`` in the folder of the old index.
-    """
+    """Replace the index whose folder contains ``build``; return the path of the index."""
     path = home(build)
     with lock_folder(path), lock_folder(build):
         manifest = read_manifest(build)

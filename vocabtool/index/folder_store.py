@@ -84,10 +84,7 @@ class FolderStore:
     def __init__(
         self, path: Path, model: Model | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
-        """Open the last commit. Raises :class:`NotFound` and :class:`InvalidFile`.
-
-        ``model``, ``options``: as in :class:`IndexModel`.
-        """
+        """Open the last commit. Raises :class:`NotFound` and :class:`InvalidFile`."""
         self.path, self.name = path, str(path)
         self.snapshot = open_snapshot(path, None, model, options)
 
@@ -95,7 +92,6 @@ class FolderStore:
     def open(
         cls, address: str | Path, model: Model | None, options: Mapping[str, Any]
     ) -> FolderStore:
-        """Open the last commit of the index with this path."""
         return cls(Path(address), model, options)
 
     @classmethod
@@ -165,13 +161,10 @@ class FolderStore:
                 yield transaction
 
     def compact(self, progress: Progress | None = None) -> int:
-        """Remove deleted rows: see :func:`compact`."""
         self.refresh()
         return compact(self.path, progress)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Check the last commit: see :func:`verify`."""
-
         def check(_: Commit) -> VerifyReport:
             self.refresh()
             return verify(self.path, self.snapshot, progress)
@@ -262,8 +255,7 @@ def _remove_folder(path: Path) -> None:
 def compact(path: Path, progress: Progress | None = None) -> int:
     """Copy the documents of the last commit to a new generation, which replaces the old one.
 
-    Returns the number of deleted rows that were removed. Raises :class:`FolderInUse` and
-    :class:`InvalidFile`.
+    Returns how many rows were removed. Raises :class:`FolderInUse` and :class:`InvalidFile`.
     """
     read_manifest(path)  # raises before a lock file is created in a folder without an index
     with telling_full_disk(path), lock_folder(path):

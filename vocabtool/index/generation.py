@@ -226,11 +226,10 @@ class FolderSnapshot(IndexSnapshot):
     def _ask_keywords(
         self, query: KeywordQuery, limit: int, among: Mask
     ) -> tuple[RankedRows, int, Rows]:
-        """Run the keyword leg.
+        """Return the best documents, how many have a rank, and the rows with an identifier.
 
-        Returns the documents found, how many of them have a rank, and the rows that contain an
-        identifier of the query. Documents with a rank come first. Documents with an identifier are
-        searched separately, so that other documents do not displace them.
+        Documents with a rank come first. Documents with an identifier are searched separately, so
+        that other documents do not displace them.
         """
         search, none = self.keywords.search, RankedRows.none()
         if not query.should:
@@ -395,8 +394,7 @@ def open_snapshot(
 ) -> FolderSnapshot:
     """Open the last commit; share unchanged parts with the ``earlier`` snapshot.
 
-    ``given``, ``options``: the model that the caller passed, and its options. Raises
-    :class:`NotFound` and :class:`InvalidFile`, and :class:`VocabtoolError` if the ``earlier``
+    Raises :class:`NotFound`, :class:`InvalidFile`, and :class:`VocabtoolError` if the ``earlier``
     snapshot is of another index.
     """
 
@@ -615,7 +613,6 @@ class FolderTransaction:
         return weighted_terms(self._cutter, texts, values(), self.searched_fields)
 
     def delete(self, rows: Rows) -> None:
-        """Mark rows as deleted."""
         self._is_deleted = self._all_deleted()
         self._is_deleted[rows] = True
 
@@ -637,7 +634,6 @@ class FolderTransaction:
         self.manifest = replace(self.manifest, sources=(*sources,))
 
     def canaries(self) -> Canaries:
-        """Return some documents of the last commit: see :func:`canaries_of`."""
         return canaries_of(self._before)
 
     def _all_deleted(self) -> Mask:
@@ -648,10 +644,9 @@ class FolderTransaction:
     def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
-        """Commit all changes so far.
+        """Commit all changes so far; the numbers and checksums of ``manifest`` are updated.
 
-        - ``manifest``: the manifest to commit; its numbers and checksums are updated.
-        - ``codes``: whether approximate search may be built, which may take long.
+        ``codes``: whether approximate search may be built, which may take long.
         """
         self._is_deleted = self._all_deleted()
         self._vectors.flush()

@@ -681,10 +681,7 @@ class Index:
 
 
 def store_class(path: str | Path) -> type[FolderStore] | type[PostgresStore]:
-    """Return what keeps the index with this path or address.
-
-    Raises :class:`UnsupportedFormat` for the address of an unknown engine.
-    """
+    """Raises :class:`UnsupportedFormat` for the address of an unknown engine."""
     if not is_address(path):
         return FolderStore
     scheme = str(path).partition("://")[0].lower()

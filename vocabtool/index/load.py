@@ -231,10 +231,7 @@ class Loader:
         self._has_not_utf8 = False  # only the first file that is not UTF-8 is noted
 
     def run(self) -> LoadReport:
-        """Load the documents, or resume; do nothing if all are loaded.
-
-        Raises :class:`FolderNotEmpty` if a different load is unfinished.
-        """
+        """Raises :class:`FolderNotEmpty` if a different load is unfinished."""
         self._before.model.check()
         last, writer = self._writer.manifest.load, self._writer
         if last is not None and (last.plan == self._plan or self._continues(last)):
@@ -298,7 +295,6 @@ class Loader:
         return content == last.content
 
     def _refuse_after(self, last: Load) -> NoReturn:
-        """Refuse to begin this load after another one that is unfinished."""
         since = datetime.fromisoformat(last.began).timestamp() + 1  # it has no fraction
         details = []
         for file in self._files[: last.begun]:
@@ -308,7 +304,6 @@ class Loader:
         raise FolderNotEmpty(self._name, (*details[:1], HALF_DONE))
 
     def _set_searched_fields(self, group: FileGroup) -> None:
-        """Tell the writer which fields are joined into one text."""
         searched = group.read.searched_fields
         if group.shards is not None and searched:
             embedded, names = Shards.open(group.shards).plan.read.field, (*weights_of(searched),)
@@ -366,7 +361,6 @@ class Loader:
         return estimated
 
     def _add(self, pending: PendingBatch, group: FileGroup) -> None:
-        """Give documents to the writer, and count them."""
         writer, batch = self._writer, pending.batch
         rows_before = writer.rows
         if batch.path_first:
@@ -500,7 +494,6 @@ class Loader:
     def _attach_vectors(
         self, group: FileGroup, given: Given, documents: Iterable[tuple[Batch, int]]
     ) -> Iterator[tuple[Batch, int]]:
-        """Yield the documents with the vectors that the user gave."""
         skipped = self._log.skipped
         skipped_before = skipped.count
         with open_vectors(given, self._path) as vectors, closed_after(documents) as remaining:

@@ -253,10 +253,7 @@ def recall_by_count(
 def measure_recall(
     raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric, seed: int = 1
 ) -> float:
-    """Measure recall@10 of a search for three kinds of synthetic queries; return the lowest.
-
-    ``search``: a function that returns the k nearest rows, given a vector and k.
-    """
+    """Measure recall@10 of a search for three kinds of synthetic queries; return the lowest."""
     random = np.random.default_rng(seed)
     size = min(REMEASURED_SAMPLE, raw.count)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
@@ -311,10 +308,7 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
 
 def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return the similarity of each query to each vector, shape (queries, vectors).
-
-    For an inner product, queries are scaled to length 1.
-    """
+    """Return similarities, shape (queries, vectors); inner products are of queries of length 1."""
     scores = products(queries, vectors, metric)
     squares = np.einsum("ij,ij->i", queries, queries)[:, np.newaxis]
     if metric == "l2":
@@ -325,10 +319,7 @@ def _similarities(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
-    """Return similarities, computed by a matrix product, with shape (queries, vectors).
-
-    For ``l2``, the squared length of the query is not subtracted.
-    """
+    """Return similarities, shape (queries, vectors); ``l2`` lacks the query's squared length."""
     scores: Scores = queries @ vectors.T
     if metric == "l2":
         scores *= 2
@@ -349,21 +340,14 @@ class Canaries(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The result of a comparison of new vectors with stored vectors of the same documents.
-
-    ``documents``: number of compared documents. ``lowest``: the lowest agreement; 1 if there are
-    no documents.
-    """
+    """How new vectors agree with stored ones. ``lowest`` is 1 if there are no documents."""
 
     documents: int
     lowest: float
 
 
 def compare_canaries(name: str, among: Canaries, encoder: Encoder, metric: Metric) -> Agreement:
-    """Encode up to 8 documents again. Raises :class:`OtherModel` if their vectors differ.
-
-    ``name``: the name of the index, for messages.
-    """
+    """Encode up to 8 documents again. Raises :class:`OtherModel` if their vectors differ."""
     usable = [
         at
         for at in np.flatnonzero(among.vectors.any(axis=1)).tolist()

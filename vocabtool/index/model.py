@@ -297,10 +297,7 @@ class IndexModel:
 
     @property
     def _address(self) -> str | None:
-        """The recorded path of the vocabulary.
-
-        ``""`` for an object in Python; ``None`` if the words are the model's own.
-        """
+        """The vocabulary's path; ``""`` for an object; ``None`` if the words are the model's."""
         address = self._configuration.options.get("vocabulary")
         return address if isinstance(address, str) else None
 

@@ -155,7 +155,6 @@ class IndexSnapshot(store.Snapshot, Protocol):
 
 
 def ids(snapshot: IndexSnapshot, where: str | None = None) -> Iterator[str]:
-    """Yield the ids of documents: see :meth:`Index.ids`."""
     rows = snapshot.rows_in_order(where)
     for start in range(0, len(rows), BLOCK_ROWS):
         block = rows[start : start + BLOCK_ROWS]
@@ -279,8 +278,7 @@ def export(
 def is_of_fields(snapshot: IndexSnapshot, where: str | None = None) -> bool:
     """Return whether every text is the joined values of its fields.
 
-    ``False`` if the texts are single fields, or if a document with another text was added in
-    Python.
+    Not so if texts are single fields, or if a document with another text was added in Python.
     """
     searched = snapshot.searched_fields
     return bool(searched) and all(
@@ -310,7 +308,6 @@ def _table(
     schema: pa.Schema,
     kinds: Mapping[str, Kind],
 ) -> pa.Table:
-    """Return documents, perhaps with their vectors, as a table of an export."""
     columns: list[Any] = [
         [document.id for document in documents],
         [document.text for document in documents],
@@ -396,10 +393,7 @@ def stats(
     unknown: bool = False,
     progress: Progress | None = None,
 ) -> IndexStats:
-    """Return what an index contains: see :meth:`Index.stats`.
-
-    ``files``: bytes on disk by purpose. ``replacement``: the load of an index that will replace it.
-    """
+    """See :meth:`Index.stats`. ``replacement``: the load of an index that will replace this one."""
     manifest = snapshot.manifest
     configuration, codes, load = manifest.configuration, manifest.codes, manifest.load
     counted = count_unknown(snapshot, progress) if unknown else None
@@ -440,10 +434,7 @@ def stats(
 def count_unknown(
     snapshot: IndexSnapshot, progress: Progress | None = None, *, model: str = ""
 ) -> OovReport | None:
-    """Count the words that the model does not know, in all documents.
-
-    Returns ``None`` if the index has no vocabulary.
-    """
+    """Count the words that the model does not know; ``None`` if the index has no vocabulary."""
     from vocabtool.oov.counter import OovCounter
 
     known = snapshot.known_words

@@ -158,10 +158,7 @@ class Writer:
         return len(existing)
 
     def find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id that exists. Uncommitted changes count too.
-
-        ``ids``: in valid UTF-8.
-        """
+        """Return the row of each id, in valid UTF-8, that exists. Uncommitted changes count too."""
         return self.transaction.find_existing(ids)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
