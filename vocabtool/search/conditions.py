@@ -70,8 +70,7 @@ TOKEN: Final = re.compile(
 class Moment(NamedTuple):
     """The span of time that a date stands for.
 
-    ``start`` (inclusive) and ``end`` (exclusive) are microseconds since 1 January of year 1, in
-    UTC.
+    ``start`` and the exclusive ``end``: microseconds since 1 January of year 1, in UTC.
     """
 
     start: int
@@ -288,7 +287,6 @@ class _Parser:
     def _test_of_values(
         self, name: str, position: int, operator: Operator, most: int = MAX_CHARACTERS
     ) -> Test:
-        """Read up to ``most`` values, and return the test of a field for them."""
         values, positions = [], []
         while True:
             positions.append(self._next.position)

@@ -61,10 +61,7 @@ class Candidates:
 
     @classmethod
     def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """Merge the results of vector search (``near``) and of keyword search (``keyword``).
-
-        ``near.similarities[i]``: the similarity of ``keyword.rows[i]`` to the query's vector.
-        """
+        """``near.similarities[i]``: the similarity of ``keyword.rows[i]`` to the query's vector."""
         dense, similarities_of_keyword = near
         order = dense.rows.argsort()
         ascending = dense.rows[order]
@@ -81,10 +78,7 @@ class Candidates:
         return cls(rows, similarities, bm25, len(dense.rows), places, listed)
 
     def ranks(self) -> tuple[Places, Places]:
-        """Return each candidate's rank in vector search and in keyword search.
-
-        Ranks start at 1; equal scores share a rank. 0 stands for no rank.
-        """
+        """Return each candidate's rank in each leg, from 1 (0: none). Equal scores share one."""
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
         dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
         places = self.keyword[: self.listed]
@@ -104,13 +98,10 @@ class FusedScores(NamedTuple):
 
 
 def fuse(candidates: Candidates, fusion: Fusion, a: float, m: float) -> FusedScores:
-    """Compute the scores of candidates.
-
-    The fusion ``coverage`` has the final weight a + (1 - a) m. With weights, similarities and BM25
-    scores are scaled to 0..1.
+    """Compute the scores of candidates; with weights, similarities and BM25 are scaled to 0..1.
 
     ``a``: the weight of keyword search. ``m``: the share of the query's idf that comes from unknown
-    words.
+    words. The fusion ``coverage`` has the final weight a + (1 - a) m.
     """
     near = candidates.similarities.astype(np.float64)
     lexical = candidates.bm25.astype(np.float64)
@@ -177,8 +168,6 @@ def best_places(
     """Return the indices and the scores of the best ``k`` candidates, best first.
 
     The order is by tier, score and id. Scores that differ only by rounding become equal.
-
-    ``tiers``: the tier of each candidate. ``ids``: a function that returns the ids of rows.
     ``keywords_alone``: whether only keywords count; candidates with score 0 are then dropped.
     """
     order = scores.argsort()[::-1]  # ties in any order
@@ -276,10 +265,7 @@ class _CrossEncoder:
 
 
 def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:
-    """Return the score that ``reranker`` gives each text, float64.
-
-    Raises :class:`OperatorFailed` if ``reranker`` raises an error.
-    """
+    """Return a float64 for each text. Raises :class:`OperatorFailed` if ``reranker`` fails."""
     name, called = f"rerank, {name_of(reranker)}", f"called with a query and {len(texts):,} texts"
     try:
         scores = np.asarray(reranker(decode_texts([query])[0], texts), np.float64)

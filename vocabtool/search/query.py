@@ -392,10 +392,7 @@ def _identifier_clauses(
 def weigh_words(
     words: Sequence[QueryWord], known_words: KnownWords | None, identifier: str | None = None
 ) -> list[WeighedWord]:
-    """Look up the words of a query in the model, and choose their terms.
-
-    Without ``known_words``, only identifiers count as unknown. ``identifier``: as in the settings.
-    """
+    """Choose the terms of words. Without ``known_words``, only identifiers count as unknown."""
     looks_like_one = is_identifier if identifier is None else re.compile(identifier).fullmatch
     only_stop_words = all(word.stop for word in words)
     statuses: Sequence[WordStatus | None] = [None] * len(words)

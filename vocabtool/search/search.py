@@ -76,7 +76,6 @@ def parse_fields(
     """Return the keys of the option ``sort`` of a search, and the fields of its ``facets``.
 
     A key is (field, whether its values fall); the most important one comes first.
-
     Raises ``ValueError`` if an option names a field that the index does not keep.
     """
     sort, facets = settings.sort, settings.facets
@@ -420,10 +419,9 @@ class Retrieval:
     def _arrange(self, rows: Rows, total: int) -> tuple[Places, Sequence[int | None], int]:
         """Sort and group the candidates, and cut a page of at most ``k`` of them or of groups.
 
-        ``rows``: the best candidates, best first. ``total``: the number of all candidates.
-
-        Returns the place of each hit in ``rows``; for each hit, the number of other candidates in
-        its group (``None`` without groups); and the number of hits on all pages.
+        ``rows``: the best of ``total`` candidates, best first. Returns the place of each hit in
+        ``rows``; the number of other candidates in its group (``None`` without groups); and the
+        number of hits on all pages.
         """
         snapshot, settings = self.snapshot, self.settings
         order = np.arange(len(rows))
@@ -528,7 +526,6 @@ def _explain_word(
     query: Query,
     frequencies: Mapping[Term, int],
 ) -> WordSummary:
-    """Return the summary of a word with its frequencies, its idf and its weight."""
     of_word = frequencies[word.exact]
     of_part = min((frequencies[Term("words", stem)] for stem in word.parts), default=None)
     if not word.word.surfaces and word.word.humps:
@@ -555,10 +552,7 @@ def _explain_word(
 def _leg_places(
     places: Places, ranks: Places, scores: NDArray[np.floating], parts: Fused
 ) -> list[LegPlace]:
-    """Return the place of some candidates in one leg. ``places``: their indices in the arrays.
-
-    ``ranks``: 0 for no rank. ``scores``, ``parts``: NaN for none.
-    """
+    """``places``: indices in the arrays. ``ranks``: 0 for none. ``scores``: NaN for none."""
     columns = [array[places].tolist() for array in (ranks, scores, parts)]
     return [
         LegPlace(rank or None, None if isnan(score) else score, None if isnan(part) else part)
@@ -571,7 +565,6 @@ def _operators_note(query: Query) -> str:
 
 
 def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
-    """Return, for each row, the words of the query that the row contains."""
     of_words: dict[str, KeywordQuery] = {}  # by the word: what finds the word or its parts
     of_wholes: dict[str, KeywordQuery] = {}  # the same for words with parts: what finds the whole
     for word in query.words:

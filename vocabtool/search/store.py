@@ -93,10 +93,7 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ValueCounts:
-    """Counts of the values of a field.
-
-    ``frequent``: the most frequent values. ``distinct``: the number of all distinct values.
-    """
+    """The most frequent values of a field, and the number of its distinct values."""
 
     frequent: tuple[ValueCount, ...]
     distinct: int
@@ -140,10 +137,7 @@ class FieldColumn:
         return cls(codes, tuple(values), tuple(parts), owners, elements)
 
     def count(self, rows: Rows, limit: int) -> ValueCounts:
-        """Return the most frequent of ``self.parts`` in ``rows``, and their counts.
-
-        ``limit``: maximum number of parts to return.
-        """
+        """Return the most frequent of ``self.parts`` in ``rows`` with counts, at most ``limit``."""
         of_value = np.bincount(self.codes[rows] + 1, minlength=len(self.values) + 1)[1:]
         weights = of_value[self.owners]
         counts = np.bincount(self.elements, weights, len(self.parts)).astype(np.int64)
@@ -220,9 +214,7 @@ class Snapshot(Protocol):
     def searched_fields(self) -> tuple[str, ...]: ...
 
     def select(self, demands: Sequence[Demand], without: int | None = None) -> Selection:
-        """Select the documents that satisfy all ``demands``.
-
-        ``without``: a row to leave out.
+        """Select the documents that satisfy all ``demands``. ``without``: a row to leave out.
 
         Raises :class:`InvalidCondition` if a condition does not fit the fields.
         """
@@ -264,10 +256,7 @@ class Snapshot(Protocol):
     def search_each(
         self, queries: Sequence[KeywordQuery], limit: int, among: Selection
     ) -> list[RankedRows]:
-        """Return the best documents for each query, in one round trip.
-
-        ``queries``: without clauses in ``must``.
-        """
+        """Return the best documents for queries without ``must``, in one round trip."""
 
     def take(self, rows: Rows) -> Vectors:
         """Return the stored vectors of ``rows``, shape (n, dim); zero if a document has none."""
@@ -278,19 +267,13 @@ class Snapshot(Protocol):
         """Return the documents in ``rows``, without null fields."""
 
     def value_ranks(self, name: str, rows: Rows) -> NDArray[np.int64]:
-        """Return the rank of each row's value in a kept field. Smaller values have smaller ranks.
-
-        The rank of a row without a value is -1.
-        """
+        """Return the rank of each row's value, smaller for smaller values, -1 without a value."""
 
     def count_values(
         self, names: Sequence[str], terms: Sequence[Term], among: Selection, limit: int
     ) -> dict[str, ValueCounts]:
-        """Count the values of kept fields in the documents with any of the terms.
+        """Count the values of kept fields in the documents of ``among`` with any of the terms.
 
-        If ``terms`` is empty, the values in all documents of ``among`` are counted. The most
-        frequent values of each field are returned. Among equally frequent values, smaller values
-        come first.
-
-        ``limit``: maximum number of values for each field.
+        If ``terms`` is empty, all documents of ``among`` count. The ``limit`` most frequent values
+        of each field are returned. Among equally frequent values, smaller values come first.
         """
