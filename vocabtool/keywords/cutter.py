@@ -326,10 +326,8 @@ class Cutter:
         return words
 
     def _tokens(self, text: str) -> list[tuple[Span, str, _Cut, tuple[str, ...], str]]:
-        """Cut a text in canonical form.
-
-        Return for each token its span, itself, the terms of its runs, its surfaces, and the term of
-        the word that its parts make together, or "".
+        """Cut a text in canonical form. Return for each token its span, itself, the terms of its
+        runs, its surfaces, and the term of the word that its parts make together, or "".
         """
         cut_tokens = []
         for whole, spans in tokens(text):
@@ -392,7 +390,6 @@ class Cutter:
         return _BETWEEN.join((*joined, "")) if more or surfaces else joined[0]
 
     def _cut(self, run: str) -> _Cut:
-        """Return the terms of a run in canonical form."""
         if run.isascii():
             lower = run[:MAX_TERM].lower()
             whole = self._stemmed(lower)
@@ -475,8 +472,7 @@ B: Final = 0.75
 def idf(documents: int, frequency: int) -> float:
     """Return the inverse document frequency of a term in Lucene's BM25 (``BM25Similarity.idf``).
 
-    ``frequency``: the number of documents that contain the term. It may exceed ``documents``,
-    because it includes deleted documents.
+    ``frequency`` may exceed ``documents``, because it includes deleted documents.
     """
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
@@ -494,11 +490,7 @@ def stored_length(length: int) -> int:
 
 
 def term_score(idf: float, count: int, length: float, mean_length: float) -> float:
-    """Return the BM25 score of a term in a text.
-
-    ``count``: the number of occurrences of the term. ``length``: the number of words of the text,
-    or its stored length.
-    """
+    """Return the BM25 score of a term. ``length``: the words of the text, or its stored length."""
     return idf * count * (K1 + 1) / (count + K1 * (1 - B + B * length / mean_length))
 
 
@@ -611,11 +603,8 @@ def places_of(
 ) -> list[tuple[str, int, int]]:
     """Return (field, start, exclusive end) of the ``searched`` fields in the text of a document.
 
-    ``text``: the text of the document, normally the joined values of its fields.
-    ``values``: the values of the document's fields, by name.
-
     The part that no other field covers is the field named "text". Returns an empty list if the text
-    is not the joined values. This is possible for documents that are added in Python.
+    is not the joined ``values``. This is possible for documents that are added in Python.
     """
     names, texts = [*weights_of(searched)], dict[str, str]()
     for name in names:
@@ -650,9 +639,7 @@ def weighted_terms(
 ) -> list[Terms]:
     """Return the terms of texts. Each term of a field with weight W counts W times.
 
-    ``values``, ``searched``: as in :func:`places_of`.
     ``removed``: for each text, the start and the exclusive end of a span that is left out.
-
     Each repetition is a separate string, so that no phrase matches across two repetitions.
     """
     spans, weights = removed or [(0, 0)] * len(texts), weights_of(searched)

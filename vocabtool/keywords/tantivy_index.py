@@ -74,10 +74,8 @@ def check_files(
 ) -> frozenset[str]:
     """Compare the files of a commit with their checksums. Return the segment files' names.
 
-    ``noted``: the result of :func:`checksums`. ``whole``: the names of files that are known to be
-    undamaged; they are not checked.
-    Raises :class:`InvalidFile` for a damaged or missing file, and :class:`NotFound` if there is no
-    index.
+    ``noted``: the result of :func:`checksums`. ``whole``: undamaged files, which are not checked.
+    Raises :class:`InvalidFile` for a damaged or missing file, :class:`NotFound` without an index.
     """
     content, ids = _description(folder)  # read once: a writer may replace the file
     is_last = ids == {name.partition(".")[0] for name in noted if name != META}  # commits add one
@@ -176,10 +174,7 @@ class TantivyWriter:
         self._open_writer().delete_documents_by_query(last_ones)
 
     def commit(self) -> None:
-        """Write everything to disk and finish merging.
-
-        The files then stay unchanged until the next commit.
-        """
+        """Write everything and finish merging. The files stay unchanged until the next commit."""
         writer = self._open_writer()
         with _damage_named(self._folder):
             writer.commit()
@@ -239,10 +234,7 @@ class TantivyReader:
         self._clause = lru_cache(32)(self._clause_query)
 
     def search(self, query: KeywordQuery, limit: int, among: Mask) -> RankedRows:
-        """Return the best ``limit`` documents that the mask allows.
-
-        Further documents may have the same score as the last document of the result.
-        """
+        """Return the best ``limit`` documents of the mask. Further ones may tie with the last."""
         if query.must:
             limit = min(limit, self._findable(query))
         if limit < 1 or not self.documents or not (query.must or query.should):
@@ -297,7 +289,6 @@ class TantivyReader:
         return {term: frequency_of(term.field, term.text) for term in terms}
 
     def rows_with_any(self, terms: Sequence[Term], among: Mask) -> Rows:
-        """Return all rows of the mask whose documents contain at least one of the terms."""
         holding = [self._query.term_query(self._schema, *term, "basic") for term in terms]
         query = self._query.boolean_query([(self._should, term) for term in holding])
         counted: Any = self._searcher.search(query, 1, True)  # its stub lacks the count

@@ -174,11 +174,7 @@ class Span(NamedTuple):
 
 
 class Canonical(NamedTuple):
-    """A text in canonical form.
-
-    ``places``: where the source of each character was in the text as written; ``None`` if all are
-    at their own places.
-    """
+    """``places``: where each character was in the text as written; ``None`` for the same places."""
 
     text: str
     places: Sequence[Span] | None = None
