@@ -219,10 +219,7 @@ class AgentServer(MCPServer[None]):
     # Tools.
 
     async def _open(self, name: str) -> tuple[str, Index]:
-        """Return the name of an index, and a copy of the index that stays at its commit.
-
-        ``name`` may be empty if there is only one index.
-        """
+        """Return the name, and a copy at one commit. An empty ``name`` means the only index."""
         if not name and len(self.catalog.indexes) > 1:
             there = ", ".join(self.catalog.indexes)
             raise ServeError(f"the argument 'index' is missing; pass one of {there}")
@@ -405,7 +402,6 @@ def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:
 def _lines_of(
     hits: Hits, excerpts: Sequence[tuple[Hit, int]], name: str, offset: int
 ) -> Iterator[str]:
-    """Yield the lines of a text about hits."""
     yield f"{plural(len(hits), 'hit', 'hits')} of {hits.total:,} in index {name!r}"
     for suggestion in hits.suggestions:
         yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
@@ -443,10 +439,7 @@ def _cut(value: Any) -> Any:
 
 
 def run(options: ServeOptions, *, http: bool) -> None:
-    """Serve agents until the client leaves or a signal stops the server.
-
-    ``http``: whether to use HTTP instead of standard input and output.
-    """
+    """Serve until the client leaves or a signal arrives, over HTTP or the standard streams."""
     print_logs(options.log_texts)
     logging.getLogger().addHandler(logging.NullHandler())  # or the SDK adds one that prints
     agents = AgentServer(options.catalog())

@@ -93,10 +93,7 @@ def not_ready(what: str) -> ServeError:
 
 @contextmanager
 def wrong_arguments() -> Iterator[None]:
-    """Turn a ``ValueError`` or ``TypeError`` of the ``with`` block into :class:`ServeError`.
-
-    A :class:`VocabtoolError` is raised unchanged.
-    """
+    """Turn a ``ValueError`` or ``TypeError`` that is not ours into a :class:`ServeError`."""
     try:
         yield
     except VocabtoolError:  # its class says whose fault it is
@@ -212,10 +209,7 @@ def describe_faults(faults: list[Any]) -> str:
 
 
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:
-    """Correct what FastAPI's OpenAPI document says about errors and keys.
-
-    ``has_keys``: whether clients need a key.
-    """
+    """Correct what OpenAPI says about errors and keys. ``has_keys``: whether clients need a key."""
     # FastAPI describes all answers as application/json, and status 422 for wrong requests.
     parts = document.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})

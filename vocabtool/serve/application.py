@@ -81,10 +81,7 @@ class Application(FastAPI):
 def application(
     catalog: Catalog, protection: Protection | None = None, *, log_texts: bool = False
 ) -> FastAPI:
-    """Return the application that serves the indexes of a catalog.
-
-    ``log_texts``: whether logs may contain queries.
-    """
+    """Return the server of a catalog. ``log_texts``: whether logs may contain queries."""
     protection = protection or Protection()
 
     @asynccontextmanager
@@ -183,7 +180,6 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all indexes."""
         label = ("index",)
         ready, documents, commit, generation = (
             GaugeMetricFamily(f"vocabtool_index_{name}", text, labels=label)
@@ -294,10 +290,7 @@ class JsonLines(logging.Formatter):
 
 
 def print_logs(log_texts: bool) -> None:
-    """Print logs to standard error from now on.
-
-    ``log_texts``: whether the logs may contain queries and the messages of exceptions.
-    """
+    """``log_texts``: whether the logs may contain queries and the messages of exceptions."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(log_texts))
     levels = {"vocabtool": logging.INFO, "uvicorn.error": logging.WARNING, "mcp": logging.WARNING}
@@ -358,7 +351,6 @@ def run(options: ServeOptions) -> None:
 
 
 def settings(app: FastAPI, port: int = 0) -> uvicorn.Config:
-    """Return the settings of uvicorn for an application."""
     return uvicorn.Config(
         app, port=port, log_config=None, access_log=False, server_header=False, ws="none"
     )

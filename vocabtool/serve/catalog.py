@@ -91,10 +91,7 @@ class ServedIndex:
         return self.index
 
     def open(self, model: Mapping[str, Any]) -> None:
-        """Open the index and its model. If this fails, store the reason in ``problem``.
-
-        ``model``: arguments of ``Index.open``.
-        """
+        """Open the index with the arguments in ``model``. If this fails, note the ``problem``."""
         try:
             index = Index.open(self.folder, **model)
             if index.can_encode:
@@ -165,10 +162,7 @@ class Catalog:
             raise ServeError(what, HTTPStatus.NOT_FOUND) from None
 
     async def open(self, name: str) -> Index:
-        """Return an index. If it is not open, open it first.
-
-        Raises :class:`ServeError` if no index has the name, or if the index cannot be opened.
-        """
+        """Open the index if necessary. Raises :class:`ServeError` if it cannot be opened."""
         served = self.find(name)
         if served.index is None:
             loop = asyncio.get_running_loop()
@@ -197,10 +191,7 @@ class Catalog:
         return await asyncio.wrap_future(work)
 
     async def write(self, name: str, function: Callable[[], Result]) -> Result:
-        """Run a function that changes an index, after the changes that wait already.
-
-        Raises :class:`ServeError` if too many wait.
-        """
+        """Run a change of an index after earlier ones. :class:`ServeError` if too many wait."""
         if self._writes[name] >= self.waiting:
             what = f"{self._writes[name]} requests are waiting to be written; try again"
             raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
@@ -265,10 +256,7 @@ def unknown_document(name: str, id_: str) -> ServeError:
 
 
 def known_words(index: Index, name: str) -> Words:
-    """Return the object that looks up words in the vocabulary of an index.
-
-    Raises :class:`NoVocabulary` if the index has no vocabulary.
-    """
+    """Look up words in the index's vocabulary. Raises :class:`NoVocabulary` if it has none."""
     known = index.snapshot().known_words
     if known is None:
         raise NoVocabulary(

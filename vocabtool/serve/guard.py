@@ -221,10 +221,7 @@ class Guard:
     async def _read(
         self, scope: Scope, receive: Receive, headers: dict[bytes, str], body: bytearray
     ) -> None:
-        """Read the body, and check its size, its type and its JSON.
-
-        Raises :class:`ServeError` if a check fails.
-        """
+        """Read the body, and check its size, type and JSON, or raise :class:`ServeError`."""
         limits, kind = self._protection, headers.get(b"content-type", "")
         adds_documents = scope["method"] == "POST" and DOCUMENTS.fullmatch(scope["path"])
         most = limits.documents_body if adds_documents else limits.body
@@ -260,10 +257,7 @@ class Guard:
 
 
 async def _discard(receive: Receive, most: int) -> None:
-    """Read the rest of a refused body, because a proxy reads the answer only afterwards.
-
-    ``most``: after this number of bytes, stop.
-    """
+    """Read the rest of a refused body, up to ``most`` bytes: a proxy reads the answer only then."""
     with suppress(TimeoutError):
         async with asyncio.timeout(DISCARD_SECONDS):
             size, more_body = 0, True
@@ -282,10 +276,7 @@ def _too_late(seconds: float, *, is_read: bool) -> ServeError:
 
 
 def parse_json(content: bytes) -> Any:
-    """Return the value of a body: JSON in UTF-8, without repeated members, NaN or Infinity.
-
-    Raises :class:`ServeError` if the body is something else.
-    """
+    """Parse JSON in UTF-8. Repeated members, NaN and Infinity raise :class:`ServeError`."""
     with suppress(orjson.JSONDecodeError):
         value = orjson.loads(content)
         # Each member has a colon: if the object has as many members, none occurs twice. A float of
@@ -309,10 +300,7 @@ def parse_json(content: bytes) -> Any:
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object.
-
-    Raises ``ValueError`` if it has too many, or one of them twice.
-    """
+    """Return an object. Raises ``ValueError`` for too many members, or the same one twice."""
     if len(pairs) > MAX_MEMBERS:
         what = f"an object can have at most {MAX_MEMBERS:,} members, got {len(pairs):,}"
         raise ValueError(what)
@@ -329,10 +317,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def check_condition(where: str) -> None:
-    """Check that a condition is valid and does not have too many tests or values.
-
-    Raises :class:`InvalidCondition` if the check fails.
-    """
+    """Raise :class:`InvalidCondition` if ``where`` is invalid, or has too many tests or values."""
     tests = values = 0
     left: list[Condition] = [parse(where)]
     while left:
@@ -399,10 +384,7 @@ def _digest(text: str) -> str:
 
 
 def decode_keys(content: bytes) -> tuple[Key, ...]:
-    """Return the keys in the content of a file. Empty lines are skipped.
-
-    Raises :class:`InvalidFile` if the file is damaged or too long.
-    """
+    """Skip empty lines. Raises :class:`InvalidFile` if the file is damaged or too long."""
     if len(content) > MAX_FILE:
         raise InvalidFile(
             f"a file of keys can have at most {MAX_FILE:,} bytes, got {len(content):,}"

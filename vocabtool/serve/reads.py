@@ -109,10 +109,7 @@ LIMITS: Final[dict[str, dict[str, int]]] = {  # of a server, besides those of th
 
 
 def request_fields(**limits: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a search that a request may have, for pydantic.
-
-    ``limits``: of some options, in the place of ``LIMITS``.
-    """
+    """Return the options of a search, for pydantic. ``limits`` replace some of ``LIMITS``."""
     default, members = Settings(), dict[str, Any]()
     for name, hint in get_type_hints(Settings).items():
         value: Any = getattr(default, name)
@@ -394,8 +391,7 @@ def words_of(words: Words, text: str) -> WordsAnswer:
 class SortedVocabulary:
     """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
 
-    ``order``: for each sorted entry, its position in the vocabulary; int64, shape (n,). Equal
-    entries are in the order of their positions.
+    ``order``: int64, shape (n,): the position of each entry, ascending where entries are equal.
     """
 
     vocabulary: Vocabulary

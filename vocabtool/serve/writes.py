@@ -79,10 +79,7 @@ Id = Annotated[str, Path(min_length=1, max_length=MAX_NAME, description="The doc
 
 
 class Row(NamedTuple):
-    """A document to write.
-
-    ``line``: the number of its line, from 1. If the body is a single document, 0.
-    """
+    """A document to write. ``line``: from 1, or 0 if the body is a single document."""
 
     line: int
     id: str
@@ -95,10 +92,7 @@ class Row(NamedTuple):
 
 
 def rows_of(body: bytes) -> list[Row]:
-    """Parse JSON lines. Return their documents.
-
-    Raises :class:`ServeError` if a line is invalid, or if two lines have the same id.
-    """
+    """Parse JSON lines. Raises :class:`ServeError` for an invalid line or a repeated id."""
     lines = body.removeprefix(BOM)
     if lines.count(b"\n") - lines.endswith(b"\n") >= MAX_LINES:
         what = f"the body has more than {MAX_LINES:,} lines; send them in several requests"
@@ -210,10 +204,7 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
 
 
 def write_routes(catalog: Catalog) -> APIRouter:
-    """Return the endpoints that write and delete documents.
-
-    All requests are refused if the catalog is not writable.
-    """
+    """Return the endpoints. All requests are refused if the catalog is not writable."""
 
     async def check(request: Request) -> None:
         if not catalog.writable:
