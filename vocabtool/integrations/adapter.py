@@ -51,12 +51,9 @@ def add(
     vectors: Sequence[Any],
     on_existing: OnExisting = "update",
 ) -> int:
-    """Add documents in one commit; return how many were added.
+    """Add documents of :func:`document_of` in one commit; return how many were added.
 
-    - ``documents``: made by :func:`document_of`.
-    - ``vectors``: the vector of each document. If it is ``None``, the model of the index makes it.
-    - ``on_existing``: what to do with a document whose id is in the index.
-
+    ``vectors``: the vector of each document. If it is ``None``, the model of the index makes it.
     Raises the errors of :meth:`vocabtool.Writer.add`.
     """
     added = 0
@@ -91,7 +88,6 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
 
 
 def field_of(name: str) -> str:
-    """Return the name of the field for the metadata key ``name``."""
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
@@ -122,10 +118,7 @@ def document_of(
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata from which :func:`document_of` made these fields.
-
-    The fields of an index that was made without a framework are returned as they are.
-    """
+    """Return the metadata in fields of :func:`document_of`, and all fields of other documents."""
     with suppress(ValueError, TypeError, RecursionError):  # else the field is not ours
         exact = json.loads(fields.get(EXACT, ""))
         if isinstance(exact, dict):
@@ -148,10 +141,7 @@ def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
 
 
 def _columns(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields that filters can test: see :func:`document_of`.
-
-    ``prefix``: the start of the names, for a dictionary inside of metadata.
-    """
+    """Yield the fields for filters. ``prefix``: the start of names in a nested dictionary."""
     for key, value in metadata.items():
         name = f"{prefix}{key}"
         if not name or len((PREFIX + name).encode()) > MAX_NAME_BYTES or not name.isprintable():
@@ -251,5 +241,4 @@ def check_operator(operator: object, allowed: Collection[str], given: object) ->
 
 
 def invalid(what: str, given: object) -> InvalidCondition:
-    """Return the error for a filter. ``given``: the wrong part of the filter."""
     return InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)

@@ -184,10 +184,7 @@ def condition(filters: Filters | None, index: Index) -> Iterator[str | None]:
 
 
 def _condition_of(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
-    """Return a filter as a condition. ``kinds``: the fields of the index.
-
-    ``depth``: number of filters around this one. Raises :class:`InvalidCondition`.
-    """
+    """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("wanted a dictionary", given)

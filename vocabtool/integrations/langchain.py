@@ -251,10 +251,7 @@ def condition(given: Filter) -> str | None:
 
 
 def _condition_of(given: Any, depth: int = 0) -> str:
-    """Return a filter as a condition. ``depth``: number of filters around this one.
-
-    Raises :class:`InvalidCondition`.
-    """
+    """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("a filter must be a condition or a dictionary", given)

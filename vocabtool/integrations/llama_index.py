@@ -207,10 +207,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
     def _where(
         self, filters: types.MetadataFilters | None, one_of: Mapping[str, list[str] | None]
     ) -> str | None:
-        """Return filters as a condition, or ``None``; the index is refreshed.
-
-        ``one_of``: fields, each with the values that it may have; ``None``: with any.
-        """
+        """Also refresh the index. ``one_of``: the values that fields may have; ``None``: any."""
         self._index.refresh()
         fields = self._index.manifest.fields
         lists = ((field, values) for field, values in one_of.items() if values is not None)
@@ -223,10 +220,7 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
 def _condition_of(
     given: types.MetadataFilters | types.MetadataFilter, fields: Mapping[str, Kind], depth: int = 0
 ) -> str:
-    """Return a filter as a condition. ``fields``: the fields of the index.
-
-    ``depth``: number of filters around this one. Raises :class:`InvalidCondition`.
-    """
+    """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
     adapter.check_depth(depth, given)
     if isinstance(given, types.MetadataFilters):
         tests = [_condition_of(item, fields, depth + 1) for item in given.filters]
