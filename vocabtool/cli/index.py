@@ -269,10 +269,7 @@ def _tell_lost_options(index: Index, read: ReadOptions) -> None:
 
 @contextmanager
 def _removed_if_useless(index: Index) -> Iterator[None]:
-    """After an error, remove a new index if it is empty.
-
-    A completely loaded replacement replaces the old index.
-    """
+    """After an error, remove an empty new index; a complete replacement replaces the old index."""
     try:
         yield
     except BaseException as error:
@@ -297,8 +294,7 @@ def _calibrate(
 ) -> float:
     """Estimate the weight of keyword search; return the seconds it took.
 
-    ``before``: the number of documents before this run. ``wanted``: whether to estimate; ``None``:
-    only if the index has grown enough.
+    ``before``: number of documents before this run. ``wanted``: ``None`` to decide by the growth.
     """
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)

@@ -28,10 +28,7 @@ RULES: Final = ", ".join(RULE_NAMES)
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
-    """Return a decorator that passes several options to a command as one argument.
-
-    The argument is named ``argument``. Its value is ``into(name=value, ...)``.
-    """
+    """Pass several options to a command as one ``argument``, which is ``into(name=value, ...)``."""
 
     def decorate(command: Any) -> Any:
         @wraps(command)
@@ -51,7 +48,6 @@ def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) 
 
 
 def options_for(kind: type, *names: str) -> list[Decorator]:
-    """Return the options of the command line for several options of a dataclass."""
     return [option_of(kind, name) for name in names]
 
 

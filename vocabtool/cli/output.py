@@ -126,8 +126,7 @@ def usage_errors() -> Iterator[None]:
 def progress_bar(quiet: bool) -> Iterator[Progress | None]:
     """Show progress while the context is open. Yield the function that updates it.
 
-    Where standard error is no terminal, the function prints a line every ten seconds. Yields
-    ``None`` if ``quiet`` is set.
+    Without a terminal, it prints a line every ten seconds. If ``quiet`` is set, it is ``None``.
     """
     if quiet:
         yield None
