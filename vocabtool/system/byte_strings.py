@@ -108,10 +108,7 @@ class ByteStrings:
         return ByteStrings(self.data, self.starts[indices], self.ends[indices])
 
     def pieces(self, terminator: bytes = b"\n") -> Iterator[bytes]:
-        """Yield the entries as large blocks of bytes; ``terminator`` follows each entry.
-
-        ``terminator`` is one byte or empty.
-        """
+        """Yield the entries as large blocks. ``terminator``, one byte or empty, follows each."""
         for at in range(0, len(self), CHUNK):
             chunk = ByteStrings(self.data, self.starts[at : at + CHUNK], self.ends[at : at + CHUNK])
             # Between entries there is 1 byte in a file of lines, 2 in a protobuf of short strings.

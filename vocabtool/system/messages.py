@@ -29,7 +29,6 @@ class Speed:
         self._past = deque([(time.monotonic(), done)])
 
     def __call__(self, done: float) -> float:
-        """Return the speed. ``done``: how much is done now."""
         now = time.monotonic()
         self._past.append((now, done))
         while now - self._past[1][0] >= SPEED_SECONDS:
@@ -39,10 +38,7 @@ class Speed:
 
 
 def documents_done(count: int, rate: float, encoded: int | None = None) -> str:
-    """Return the name of a step: a number of documents, and how many are done in a second.
-
-    ``encoded``: how many of them are encoded, if not all are.
-    """
+    """Return the name of a step. ``encoded``: how many documents are encoded, if not all."""
     what = "" if encoded is None else f", {encoded:,} encoded"
     return f"{plural(count, 'document')}{what}, {rate:,.{int(rate < 10)}f}/s"
 

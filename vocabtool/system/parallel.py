@@ -92,9 +92,7 @@ def parallel_map(
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
-    """Yield the items, which a thread reads ahead.
-
-    ``count``: maximum number of items to read ahead.
+    """Yield the items, of which a thread reads at most ``count`` ahead.
 
     An error of ``items`` is raised after the items before it. Closing the iterator waits for the
     item that is being read, and closes ``items`` if it is a generator.
@@ -143,10 +141,7 @@ def in_batches(
 
 @contextlib.contextmanager
 def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
-    """Pass an iterator over ``items`` to a ``with`` block.
-
-    If the iterator is a generator, it is closed at the end of the block.
-    """
+    """Pass an iterator to a ``with`` block, whose end closes it if it is a generator."""
     iterator = iter(items)
     try:
         yield iterator
