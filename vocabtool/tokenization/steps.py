@@ -138,7 +138,7 @@ class SplitOn(SplitStep):
 
 @dataclass(frozen=True, slots=True)
 class SplitAtAny(SplitStep):
-    """StringSplit of TensorFlow 1: split at each byte in ``delimiters``; without any, at all bytes."""
+    """StringSplit of TensorFlow 1: split at each of ``delimiters``; without any, at every byte."""
 
     delimiters: bytes = b" "
     skip_empty: bool = True

@@ -50,7 +50,7 @@ class Tokens(NamedTuple):
 
 
 class TokenCodes(NamedTuple):
-    """:class:`Tokens`, each distinct string once. ``codes``: positions in ``distinct``, shape (m,)."""
+    """:class:`Tokens`, each distinct string once. ``codes``: shape (m,), places in ``distinct``."""
 
     codes: NDArray[np.int32]
     offsets: Integers
@@ -92,7 +92,7 @@ def bool_array(values: NDArray[np.bool_]) -> pa.BooleanArray:
 
 
 def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
-    """Return a ``string`` array. Raises :class:`VocabtoolError` for null, ``TypeError`` for others."""
+    """Return texts as a ``string`` array. Raises ``TypeError`` for items that are not texts."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if not isinstance(texts, pa.Array):
@@ -245,7 +245,7 @@ class Step:
 
 
 class ChangeStep(Step):
-    """Changes each string. A subclass has ``change`` (perhaps ``change_ascii``) or ``change_all``."""
+    """Changes each string, by ``change`` (and perhaps ``change_ascii``) or by ``change_all``."""
 
     __slots__ = ()
 
