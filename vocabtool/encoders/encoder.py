@@ -75,11 +75,9 @@ STORED: Final = frozenset(
 class FittedWeights:
     """The numbers of documents that contain each word, from which the weights ``idf`` follow.
 
-    ``documents``: number of documents in the sample.
-    ``positions``: int64, shape (k,), ascending: the matrix rows of the words in the sample.
-    ``counts``: int64, shape (k,): the number of documents that contain each word.
-    ``vectors``: fingerprint of the word vectors.
-    ``rule``: fingerprint of the rule that split the texts.
+    ``documents``: in the sample. ``positions``: int64, shape (k,), ascending: the matrix rows of
+    the words in the sample. ``counts``: int64, shape (k,): how many documents contain each.
+    ``vectors``, ``rule``: fingerprints of the word vectors, and of the rule that split the texts.
     """
 
     documents: int
@@ -288,7 +286,6 @@ class Training:
 class EncodedTexts(NamedTuple):
     """Vectors of n texts, shape (n, dim), and counts of what the model does not read.
 
-    ``too_long``: number of texts that are too long. ``tokens_cut``: number of tokens not read.
     ``estimated``: number of texts for which ``tokens_cut`` contains only an estimate.
     """
 
@@ -350,10 +347,7 @@ class Encoder(ABC):
         """
 
     def encode_counting(self, texts: Texts) -> EncodedTexts:
-        """Encode texts, and count the tokens that the model does not read.
-
-        The counts are 0 if they are unknown.
-        """
+        """Encode texts, and count the tokens that the model does not read; 0 if unknown."""
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
         # Readers have checked the length of a text; a prompt before it may pass the limit.
@@ -369,8 +363,7 @@ class Encoder(ABC):
     ) -> list[Vectors]:
         """Return a list with one array of vectors for each batch of ``size`` texts.
 
-        ``lookup``: the words of the texts, from ``words.look_up``, if they are known already. An
-        encoder of word vectors then does not look them up again.
+        ``lookup``: from ``words.look_up``, if it is known already: word vectors then use it.
         """
         return [self.encode(texts[at : at + size]) for at in range(0, len(texts), size)]
 
@@ -383,19 +376,13 @@ class Encoder(ABC):
 
 
 class Pace:
-    """Decides how many texts an encoder gets at a time: as many as it encodes in some seconds.
-
-    ``seconds``: how long the encoder took for the last texts.
-    """
+    """Decides how many texts an encoder gets at once. ``seconds``: how long the last ones took."""
 
     def __init__(self, rows: int | None = None) -> None:
         self._rows, self.seconds = rows or FIRST_ROWS, 0.0
 
     def spans(self, rows: int, step: int = 1) -> Iterator[tuple[int, int]]:
-        """Divide ``rows`` texts into spans. Yield the start and the end of each span.
-
-        The length of a span is a multiple of ``step``, apart from the last span.
-        """
+        """Yield start and end of spans, each but the last a multiple of ``step`` texts long."""
         start = 0
         while start < rows:
             end = min(start + max(self._rows // step, 1) * step, rows)
@@ -422,9 +409,8 @@ def decode_texts(texts: Texts) -> list[str]:
 def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vectors:
     """Convert the output of a model to float32, shape (count, dim).
 
-    ``dim``: the expected length of a vector; ``None`` allows any length. ``source``: a description
-    of the model and the batch for error messages. Raises :class:`VocabtoolError` if the shape is
-    wrong or a number is not finite.
+    ``dim``: ``None`` allows any length. ``source``: the model and the batch, for messages. Raises
+    :class:`VocabtoolError` if the shape is wrong or a number is not finite.
     """
     try:
         array = np.asarray(answer)
@@ -450,10 +436,7 @@ def check_vectors(answer: Any, count: int, dim: int | None, source: str) -> Vect
 
 
 def hash_files(start: bytes, files: Iterable[Path], folder: Path | None = None) -> str:
-    """Return the hexadecimal SHA-256 of ``start`` and the contents of files.
-
-    ``folder``: if given, the paths of the files in this folder count, too.
-    """
+    """Hash ``start`` and the contents of files (SHA-256), and with ``folder`` their paths in it."""
     digest = hashlib.sha256(start)
     for file in files:
         with reading(str(file)), file.open("rb") as opened:
@@ -576,10 +559,7 @@ class PromptEncoder(Encoder):
 
 
 def with_prompts(encoder: Encoder, options: EncoderOptions) -> Encoder:
-    """Return an encoder with the prompts and the vector length that ``options`` contains.
-
-    For an option that is not given, the option of ``encoder`` is used, or else the model's setting.
-    """
+    """Return an encoder with ``options``' prompts and vector length, or its own, or the model's."""
     values = encoder.options.given_options() | options.given_options()
     if isinstance(encoder, PromptEncoder):
         encoder = encoder.plain

@@ -67,10 +67,7 @@ ONE_BY_ONE: Final = (
 
 
 class OnnxEncoder(Encoder):
-    """Runs a transformer in ONNX. A text without tokens has the zero vector.
-
-    Padding changes values by less than 1e-6.
-    """
+    """Runs a transformer. Texts without tokens are zero; padding changes values by under 1e-6."""
 
     kind = "onnx"
     threads = 2  # one batch is tokenized while another is multiplied
@@ -182,10 +179,7 @@ class OnnxEncoder(Encoder):
             yield bucket
 
     def _encode_bucket(self, encoded: list[Any], dim: int | None) -> Vectors:
-        """Run the model on some texts, and pool the result: float32, shape (texts, dim).
-
-        ``dim``: the expected length of a vector; ``None`` allows any length.
-        """
+        """Run the model, and pool: float32, shape (texts, dim). ``dim``: expected, if known."""
         lengths = np.array(list(map(len, encoded)))
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, self._pad, np.int64)
@@ -224,8 +218,7 @@ def pool(
 ) -> Vectors:
     """Return one vector for each of n texts: shape (n, len(modes) * dim).
 
-    ``tokens``: the vectors of the tokens, padded, shape (n, longest, dim).
-    ``lengths``: the number of tokens of each text, at least 1, shape (n,).
+    ``tokens``: padded, shape (n, longest, dim). ``lengths``: in tokens, at least 1, shape (n,).
     """
     mask = np.arange(tokens.shape[1]) < lengths[:, None]
     pooled: list[NDArray[Any]] = []

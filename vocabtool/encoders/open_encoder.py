@@ -291,10 +291,9 @@ class PythonEncoder(Encoder):
     ) -> None:
         """Wrap the callable ``fn``, which is called once to find the length of a vector.
 
-        ``options``: the ``fingerprint`` is by default the attribute ``fingerprint`` of ``fn``, or
-        else a hash of the source code of ``fn``.
-        ``made_by``: the class or function that returned ``fn``. If given, the source code of
-        ``made_by`` is hashed instead of the source code of ``fn``.
+        The default ``fingerprint`` is the attribute of ``fn`` or a hash of its source code.
+        ``made_by``: the class or function that returned ``fn``, whose source code is hashed
+        instead.
         """
         self._fn = fn
         self._name = name_of(fn)
@@ -332,8 +331,7 @@ class PythonEncoder(Encoder):
 def import_named(name: str) -> tuple[Any, Callable[[], Any] | None]:
     """Import ``package.module:attribute``. The current folder is appended to ``sys.path``.
 
-    If the attribute is a class, or a function that has no parameters, it is called. Returns the
-    result of the call and the attribute. Otherwise returns the attribute and ``None``.
+    Returns the attribute and ``None``, or if it can be called without arguments, the result and it.
     """
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):

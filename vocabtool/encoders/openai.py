@@ -151,8 +151,7 @@ class OpenAIEncoder(Encoder):
     ) -> None:
         """Open ``MODEL@URL``. If ``served`` is ``None``, one request finds it.
 
-        ``served``: the name of the model that the server reports, or ``None`` if it reports none,
-        and the length of a vector.
+        ``served``: the name that the server reports, if any, and the length of a vector.
         """
         self._address = str(model)
         self._model, self._url = parse_address(self._address)
@@ -293,10 +292,7 @@ class OpenAIEncoder(Encoder):
             retries.sleep(response)
 
     def _authorization(self) -> dict[str, str]:
-        """Return the header with the key.
-
-        The key is checked here, because the error message of an HTTP library would show the key.
-        """
+        """Return the header with the key, checked here: an HTTP library's error would show it."""
         name = self.options.api_key_env or KEY
         key = os.getenv(name, "").strip()
         if not key:
@@ -311,10 +307,7 @@ class OpenAIEncoder(Encoder):
         return {"Authorization": f"Bearer {key}"}
 
     def _vectors(self, answer: Any, texts: int) -> Vectors:
-        """Check an answer for so many texts. Return its vectors: float32, shape (texts, dim).
-
-        The first answer decides the name of the model and the length of a vector.
-        """
+        """Return an answer's vectors. The first one decides the model's name and the length."""
         rows = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(rows, list) or len(rows) != texts:
             got = f"{len(rows):,}" if isinstance(rows, list) else self._show_json(answer)

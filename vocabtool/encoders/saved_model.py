@@ -41,10 +41,7 @@ FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class ModelFunction:
-    """A signature or method of a model.
-
-    ``concrete``: the trace that supplies the values of all arguments but the texts.
-    """
+    """A signature or method. ``concrete``: the trace with the values of all arguments but texts."""
 
     name: str
     signature: bool
@@ -55,7 +52,6 @@ class ModelFunction:
         return f"signature {self.name}" if self.signature else self.name
 
     def call(self, texts: Any) -> Any:
-        """Run the function on one tensor."""
         if self.signature:
             return self.method(**dict.fromkeys(self.concrete.structured_input_signature[1], texts))
         tensorflow = import_tensorflow()
@@ -100,11 +96,9 @@ class ModelFunction:
 
 
 def functions_of(loaded: Any) -> Iterator[ModelFunction]:
-    """Yield the functions of a model in this order:
+    """Yield ``serving_default``, other signatures, then traces of ``__call__`` and of ``serve``.
 
-    - the signature ``serving_default``, then all other signatures
-    - the traces of ``__call__``, with traces for training last
-    - the traces of ``serve``, with traces for training last
+    Of each method, traces for training come last.
     """
     signatures = dict(getattr(loaded, "signatures", {}))
     for name in sorted(signatures, key=lambda name: name != SERVING):
@@ -131,11 +125,7 @@ def sizes(shape: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output of a function.
-
-    ``leaf``: the index of this output in the flattened result of the function.
-    ``spec``: the dtype and shape of this output.
-    """
+    """An output of a function. ``leaf``: its index in the flattened result."""
 
     function: ModelFunction
     name: str
@@ -189,12 +179,8 @@ class Output:
 def choose_output(loaded: Any, signature: str | None, output: str | None) -> Output:
     """Choose an output and its function.
 
-    If several functions return vectors, the first of these is chosen:
-
-    1. the signature ``serving_default``
-    2. the signature ``default``
-    3. another signature, if it is the only one
-    4. the method ``__call__``, then ``serve``
+    If several functions return vectors, the first of these: the signature ``serving_default``; the
+    signature ``default``; another one, if it is the only one; the method ``__call__``; ``serve``.
     """
     functions = list(functions_of(loaded))
     if signature is not None:

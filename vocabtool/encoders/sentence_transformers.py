@@ -41,10 +41,9 @@ TRUST: Final = "use --trust (in Python trust=True)"
 
 
 class SentenceTransformersEncoder(Encoder):
-    """Encodes texts with a model of sentence-transformers.
+    """Encodes with sentence-transformers. Padding changes values by less than 1e-6.
 
-    Only one thread encodes at a time, because the model's tokenizer is not thread-safe. Padding
-    changes values by less than 1e-6.
+    Only one thread encodes at a time, because the model's tokenizer is not thread-safe.
     """
 
     kind = "sentence-transformers"
@@ -106,10 +105,7 @@ def load(
     trust: bool,
     **arguments: Any,
 ) -> Any:
-    """Open a model or a cross-encoder of the library, without its progress bar.
-
-    ``trust``: whether code of the model may run. ``arguments``: of the library's class ``kind``.
-    """
+    """Open a model of the library without its progress bar. ``trust``: whether its code may run."""
     load_triton()
     try:
         import sentence_transformers
@@ -158,10 +154,7 @@ def check_device(device: str) -> None:
 
 
 def check_files(folder: Path, advice: str = TRUST) -> None:
-    """Refuse modules from outside the library, and pickled weights.
-
-    Pickled weights are accepted if safetensors are beside them.
-    """
+    """Refuse modules from outside the library, and pickled weights without safetensors."""
     file = folder / MODULES
     modules = read_settings(file, list) if file.is_file() else []
     if not all(isinstance(module, dict) for module in modules):

@@ -136,10 +136,7 @@ def mean_vectors(
 
 
 class StaticEncoder(Encoder):
-    """Computes weighted means of word vectors, scaled to unit length.
-
-    A text without known words has the zero vector.
-    """
+    """Computes weighted means of word vectors, of unit length; zero without known words."""
 
     kind = "static"
     threads = 2
@@ -218,9 +215,8 @@ class StaticEncoder(Encoder):
     def fit(self, texts: Iterable[str | bytes], *, most: int = MAX_TEXTS) -> StaticEncoder:
         """Return an encoder whose word weights are fitted on a sample of texts.
 
-        ``most``: maximum number of texts in the sample. The first texts are taken, with at most
-        about :data:`MAX_WORDS` known words.
-        Equal texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
+        The first ``most`` texts are taken, with at most about :data:`MAX_WORDS` known words. Equal
+        texts give bit-identical weights. Needs 4 bytes of memory per word of the texts.
         """
         if self.options.weights == "none":
             return self
@@ -249,10 +245,7 @@ class StaticEncoder(Encoder):
         )
 
     def with_weights(self, fitted: FittedWeights) -> StaticEncoder:
-        """Return a copy of this encoder that uses the weights ``fitted``.
-
-        Raises :class:`VocabtoolError` if other word vectors or options were used to fit them.
-        """
+        """Return a copy with the weights ``fitted``; refuse those of other vectors or options."""
         encoder = StaticEncoder(self.vectors, replace(self.options, fitted=fitted), self.words)
         encoder._notes = self._notes
         return encoder
@@ -450,10 +443,8 @@ class VectorFile:
     """A file of words and their vectors, memory-mapped. Unpickling opens the file again.
 
     ``matrix``: float32, shape (words, dim), read-only. ``converted``: the ``.npy`` file that
-    contains it, if ``file`` has no plain float32 matrix.
-
-    If :meth:`WordVectors.matrix` wrote such a file beside ``file``, it is used. Otherwise, the
-    matrix is converted once, and stored in the user's cache.
+    contains it, if ``file`` has no plain float32 matrix: the one that :meth:`WordVectors.matrix`
+    wrote beside ``file``, otherwise one in the user's cache.
     """
 
     def __init__(self, file: str | Path) -> None:
@@ -508,10 +499,7 @@ def vectors_fingerprint(words: Vocabulary, matrix: Vectors) -> str:
 
 
 def cached_vectors() -> Path:
-    """Return the folder of matrices in the user's cache; it is created.
-
-    Raises :class:`NotFound` if it cannot be created.
-    """
+    """Create and return the user's cache of matrices. Raises :class:`NotFound` if that fails."""
     folder = user_cache() / CACHED
     try:
         folder.mkdir(parents=True, exist_ok=True)
