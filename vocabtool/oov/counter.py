@@ -79,10 +79,7 @@ class OovCounter:
     def count(
         self, batches: Iterable[pa.Array | Sequence[str | bytes]], *, threads: int = THREADS
     ) -> None:
-        """Count batches of texts in order. Up to ``threads`` batches are processed at once.
-
-        A batch is a list or an Arrow array of texts.
-        """
+        """Count batches, lists or Arrow arrays of texts, in order; up to ``threads`` at once."""
         arrays = Stream.of(map(_batch_array, batches))
         for texts, not_utf8_texts, batch_counts in arrays.map(self._count, workers=threads):
             self._not_utf8 += not_utf8_texts
@@ -97,10 +94,7 @@ class OovCounter:
         return texts, not_utf8(texts), counts
 
     def report(self, *, model: str = "", sources: tuple[str, ...] = ()) -> OovReport:
-        """Return a report on all texts that were counted so far.
-
-        ``model``, ``sources``: Names to show in the report.
-        """
+        """Return a report on all texts counted so far. ``model``, ``sources``: names to show."""
         reports = []
         for words, counts in zip(self._all, self._counts, strict=True):
             vocabulary, first = words.vocabulary, words is self.words
@@ -130,8 +124,7 @@ class OovCounter:
 class OovCounts:
     """Counts words, batch by batch, as known or unknown to one vocabulary.
 
-    ``budget``: approximate number of bytes for distinct words. Examples may need another quarter of
-    this number.
+    ``budget``: about how many bytes distinct words may take. Examples may need another quarter.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, budget: int = BUDGET) -> None:
@@ -225,10 +218,7 @@ class OovCounts:
         spell: Callable[[bytes], tuple[bytes, ...]] | None = None,
         limit: TokenLimit | None = None,
     ) -> OovReport:
-        """Return a report on all batches that were added so far.
-
-        ``spell`` returns the pieces of a word.
-        """
+        """Return a report on all batches added so far. ``spell`` returns the pieces of a word."""
         self._merge()
         figures, vocabulary = self._figures, self._vocabulary
         words = pa.table(
@@ -290,15 +280,11 @@ class BatchCounts:
     The arrays ``listed``, ``documents``, ``first`` and ``shares`` have an item for each unknown or
     split word. The other arrays have length u.
 
-    - ``positions``: Position in the vocabulary, -1 if absent.
-    - ``pieces``: Number of pieces; ``None`` for a model of whole words.
-    - ``listed``: Index of the word in ``words``, ascending.
-    - ``documents``: Number of texts with the word.
-    - ``first``: Index of the first text with the word.
-    - ``shares``: Relative position of the word in its first text, from 0 to 1.
-    - ``blanks``: Number of skipped words that are only blanks.
-    - ``cut``: What the token limit cuts off; ``None`` without a limit.
-    - ``is_read``: Whether the model reads the word in a text; ``None`` without a limit.
+    ``positions``: in the vocabulary, -1 if absent. ``pieces``: ``None`` for a model of whole words.
+    ``listed``: index in ``words``, ascending. ``documents``: number of texts with the word.
+    ``first``: index of the first of them. ``shares``: relative position in it, from 0 to 1.
+    ``blanks``: number of skipped words of blanks. ``cut``, ``is_read``: what the token limit cuts
+    off, and whether the model reads the word in a text; ``None`` without a limit.
     """
 
     words: pa.BinaryArray
@@ -383,10 +369,9 @@ LETTERS: Final = frozenset(byte for byte in range(256) if byte >= 0x80 or chr(by
 
 
 def find_word(text: bytes, word: bytes) -> int:
-    """Return the position of a word in a text, or -1.
+    """Return the position of a word in a text, or -1; non-ASCII bytes count as letters.
 
-    A whole word in the same case comes first, then one in another case, then a part of a word in
-    any case. Non-ASCII bytes count as letters.
+    A whole word in the same case comes first, then one in another case, then a part in any case.
     """
     lower, folded = text.lower(), word.lower()
     for line, key in ((text, word), (lower, folded)):
@@ -400,10 +385,7 @@ def find_word(text: bytes, word: bytes) -> int:
 
 
 def clip(data: bytes | memoryview, start: int, end: int, middle: int, width: int = WIDTH) -> bytes:
-    """Return about ``width`` bytes of ``data[start:end]`` around the position ``middle``.
-
-    Text that is left out is marked by an ellipsis. UTF-8 characters are not split.
-    """
+    """Return about ``width`` bytes around ``middle``, with ellipses; UTF-8 is not split."""
     low = max(min(middle - width // 2, end - width), start)
     high = min(low + width, end)
     # Bytes of the form 10xxxxxx continue a character.
@@ -420,9 +402,7 @@ def find_examples(
 ) -> list[bytes]:
     """Return for each of k words a text that contains the word. Long texts are clipped.
 
-    - ``rows``: shape (k,), the index of the text for each word.
-    - ``shares``: shape (k,), approximate position of the word in its text, from 0 (start) to 1
-      (end).
+    ``rows``: of the texts, shape (k,). ``shares``: where the word is, about, from 0 to 1.
     """
     _, offsets, content = texts.buffers()
     bounds = np.frombuffer(offsets or b"", np.int32)[texts.offset :][: len(texts) + 1]
@@ -479,12 +459,9 @@ LANGUAGES: Final = {
 def count_languages(lookup: WordLookup) -> dict[str, list[int]]:
     """Count the texts of a batch by script, or by language if the script is Latin.
 
-    The script of a word is the script of its first letter. The script of a text is the script of
-    most of its words. The language of a text is the language whose common words occur most in the
-    text.
-
-    Each name of a language or script is mapped to its counts: the fields of :class:`LanguageCount`
-    after ``name``.
+    The script of a word is that of its first letter, of a text that of most of its words. The
+    language is the one whose common words occur most. The counts are the fields of
+    :class:`LanguageCount` after ``name``.
     """
     number = len(lookup.offsets) - 1
     lengths = np.diff(lookup.offsets)

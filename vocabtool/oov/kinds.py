@@ -46,8 +46,7 @@ def unknown_table(
 ) -> tuple[pa.Table, tuple[KindCount, ...]]:
     """Return the unknown words, sorted by descending count, and the counts of their kinds.
 
-    The most frequent words are classified. ``random``: whether random strings get the kind
-    ``random``.
+    Only the most frequent are classified. ``random``: whether random strings are a kind.
     """
     table = words.filter(pc.invert(words["known"]))
     table = table.take(pc.sort_indices(table, [("count", "descending"), ("word", "ascending")]))
@@ -79,12 +78,7 @@ def split_table(
     vocabulary: Vocabulary,
     spell: Callable[[bytes], tuple[bytes, ...]] | None,
 ) -> SplitWords:
-    """Return the split words and the unknown words, without the totals of all texts.
-
-    - ``words``: The distinct words of the texts.
-    - ``unknown``: The result of :func:`unknown_table`.
-    - ``spell``: Returns the pieces of a word; ``None`` if they are not known.
-    """
+    """Return split and unknown words, without totals. ``unknown``: see :func:`unknown_table`."""
     # Sort the words by group, and each group by cost.
     table = words.filter(pc.or_(pc.greater(words["pieces"], 1), pc.invert(words["known"])))
     names, pieces = table["word"].to_pylist(), table["pieces"].to_numpy()
@@ -140,7 +134,6 @@ def _with_columns(
     parts: pa.Array,
     examples: list[bytes],
 ) -> pa.Table:
-    """Return a table with the columns ``COLUMNS``."""
     columns = {
         "kind": pa.array(kinds, pa.string()),
         "like": pa.array(like, pa.large_binary()),
@@ -201,10 +194,9 @@ def spelling(word: bytes, example: bytes) -> str:
 def is_random(written: str) -> bool:
     """Return whether a word looks like base64, a hash or another random string.
 
-    - 16 or more digits.
-    - 8 or more hexadecimal characters that change at least twice between letters and digits.
-    - 12 or more base64 characters with a digit among them. A quarter of the characters must be
-      followed by one of another kind. A small letter after a capital does not count.
+    That is 16 or more digits; 8 or more hexadecimal characters that change at least twice between
+    letters and digits; or 12 or more base64 characters with a digit, a quarter of them followed by
+    one of another kind. A small letter after a capital does not count.
     """
     if written.isdigit():
         return len(written) >= 16
@@ -232,9 +224,8 @@ def classify(
 ) -> Iterator[tuple[Kind, int]]:
     """Yield for each word its kind, and the position of the first similar entry, or -1.
 
-    - ``spellings``: The words with their capitals.
-    - ``counts``: How often folded words occur in the texts, known words too. Without it, no word is
-      a misspelling.
+    ``spellings``: with capitals. ``counts``: of folded words in the texts, known words too. Without
+    it, no word is a misspelling.
     """
     folds = [fold(word) for word in words]
     forms, near = _find_similar({*folds} - {""}, entries, counts)

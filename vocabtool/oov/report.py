@@ -442,10 +442,7 @@ def _verdict(report: OovReport) -> Verdict:
 
 
 def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: float) -> Verdict:
-    """Return the verdict on a subword model.
-
-    ``unknown``, ``missing``: The number and the share of unknown words, without symbols.
-    """
+    """Return a subword model's verdict. ``unknown``, ``missing``: number and share, no symbols."""
     unknown_words = "no word is unknown"
     if unknown:
         be = "is" if unknown == 1 else "are"

@@ -89,12 +89,10 @@ def suggest(
 def token_flags(document: Json) -> Flags:
     """Return the flags of added tokens for a tokenizer.json.
 
-    - ``lstrip``: Whether the token includes the blank before it. True if the tokenizer joins blanks
-      to the next word.
-    - ``rstrip``: Whether the token includes the blank after it. True if the normalizer prepends a
-      mark, such as ``▁``, to every part of a text.
-    - ``normalized``: Whether the token matches normalized text. False if the normalizer marks
-      blanks or is byte-level.
+    ``lstrip``: true if the tokenizer joins blanks to the next word, so that the token includes the
+    blank before it. ``rstrip``: the blank after it, true if the normalizer prepends a mark, such as
+    ``▁``, to every part of a text. ``normalized``: false if the normalizer marks blanks or is
+    byte-level.
     """
     steps = hf_tokenizer.list_of_parts({"normalizer": document.get("normalizer")})
     kinds = {step.get("type") for step in steps}
@@ -122,7 +120,6 @@ def _cut(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Integers, Integers
 
 
 def _lengths(tokenizer: Tokenizer, texts: Sequence[str]) -> Integers:
-    """Return the number of pieces of each text."""
     return np.bincount(_cut(tokenizer, texts)[1], minlength=len(texts))
 
 
@@ -139,10 +136,9 @@ def _choose(
     lengths: Integers,
     most: int,
 ) -> tuple[list[SuggestedWord], Integers]:
-    """Choose up to ``most`` words. Return them, and the lengths of the chunks with these words.
+    """Choose up to ``most`` words; return them, and the lengths of the chunks with them.
 
-    - ``base``: ``tokenizer`` without additional words.
-    - ``lengths``: The number of pieces of each chunk.
+    ``base``: ``tokenizer`` without additional words. ``lengths``: in pieces.
     """
     texts, counts = chunks
     lengths = lengths.copy()
@@ -183,10 +179,7 @@ def _choose(
 def _candidates(
     base: Tokenizer, flags: Flags, chunks: Chunks
 ) -> tuple[dict[str, list[int]], list[tuple[int, str]]]:
-    """Return two results: for each word, the rows of the chunks that contain it; and a heap.
-
-    Each item of the heap is (-saving, word), with the highest possible saving of the word.
-    """
+    """Return the rows of the chunks with each word, and a heap of (-highest saving, word)."""
     import regex
 
     find_words = regex.compile(WORD).findall
