@@ -131,8 +131,7 @@ def weigh(
 ) -> Diff:
     """Count the words and pieces of texts. Return ``comparison`` with these counts.
 
-    ``texts``: batches of texts. ``files``: the names of the files that contain the texts. ``rule``:
-    as for :func:`diff`.
+    ``texts``: batches. ``files``: names of their files. ``rule``: as for :func:`diff`.
     """
     from vocabtool.streams.stream import Stream  # most comparisons read no documents
 

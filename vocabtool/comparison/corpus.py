@@ -108,8 +108,7 @@ def count_use(
 ) -> Use:
     """Count, over a stream of batches of texts, how many tokens A knows and how many B knows.
 
-    ``rule``: a name from ``tokenization/rule.py``. ``folds``: ``case`` and ``nfkc`` are applied to
-    entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
+    ``folds`` apply to entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
     """
     if tokenizer_file(rule) is not None:
         raise VocabtoolError(
@@ -248,8 +247,7 @@ def count_cuts(
 ) -> Cuts:
     """Count the words and pieces that A and B make of a stream of batches of texts.
 
-    ``folds``: ``case`` and ``nfkc`` are applied before words of A are compared with words of B.
-    ``sources``: the names of the files that contain the texts.
+    ``folds`` apply before words of A and B are compared. ``sources``: names of the files.
     """
     documents, side_a, side_b = 0, _Side(a, folds), _Side(b, folds)
     for texts in stream:
@@ -264,11 +262,9 @@ def count_cuts(
 class _Side:
     """Counts of one model while the corpus is read.
 
-    The texts of its entries are without markers, and distinct: t texts.
-
-    - ``texts``: large_binary, length t.
-    - ``cut_by_other``: int64, shape (t,), how often the other model cuts a word with this text.
-    - ``pieces_of_other``: By the position in ``texts``: the pieces that the other model makes.
+    ``texts``: of its entries, without markers, distinct: large_binary, length t. ``cut_by_other``:
+    int64, shape (t,), how often the other model cuts a word with this text. ``pieces_of_other``:
+    what it makes of the word, by the position in ``texts``.
     """
 
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:

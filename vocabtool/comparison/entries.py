@@ -80,7 +80,6 @@ def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
 
 
 def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
-    """Return the entries at some positions."""
     buffer = pa.py_buffer(places.astype(np.int64, copy=False))
     return entries.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, buffer]))
 
@@ -88,7 +87,6 @@ def take(entries: pa.Array, places: NDArray[np.integer[Any]]) -> pa.Array:
 def _replace(
     entries: pa.LargeBinaryArray, places: Numbers, others: pa.LargeBinaryArray
 ) -> pa.LargeBinaryArray:
-    """Return ``entries`` with ``others`` at ``places``."""
     order = np.arange(len(entries))
     order[places] = np.arange(len(entries), len(entries) + len(places))
     return take(pa.concat_arrays([entries, others]), order) if len(places) else entries
@@ -117,9 +115,8 @@ def by_count(words: pa.Table) -> pa.Table:
 class Members(NamedTuple):
     """The entries of a :class:`Union` that one vocabulary contains, in id order.
 
-    ``numbers``: int64, shape (d,), position of each distinct entry in :attr:`Union.tokens`.
-    ``positions``: int64, shape (d,), first position of each distinct entry in the vocabulary.
-    ``is_member``: shape (u,), whether the vocabulary contains each token of the union.
+    ``numbers``: int64, shape (d,), in :attr:`Union.tokens`. ``positions``: int64, shape (d,), the
+    first in the vocabulary. ``is_member``: shape (u,), for each token of the union.
     """
 
     numbers: Numbers
@@ -129,11 +126,7 @@ class Members(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """The distinct entries of A and B.
-
-    ``tokens``: large_binary, length u: A's entries in id order, followed by the entries that only B
-    contains. ``a``, ``b``: which tokens A and B contain.
-    """
+    """Distinct entries of A and B. ``tokens``: length u, A's in id order, then those only in B."""
 
     tokens: pa.LargeBinaryArray
     a: Members
@@ -210,7 +203,6 @@ def matches(entries: pa.LargeBinaryArray, pattern: str) -> Truths:
 
 
 def special_places(entries: pa.LargeBinaryArray) -> Numbers:
-    """Return the positions of the entries of the kind ``special``."""
     return np.flatnonzero(booleans(pc.match_substring_regex(entries, pattern=SPECIAL)))
 
 
@@ -218,10 +210,7 @@ def special_places(entries: pa.LargeBinaryArray) -> Numbers:
 
 
 def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
-    """Return the named folds in the order of :data:`FOLDS`, without duplicates.
-
-    ``folds``: names, or a text such as ``"case,nfkc"``. Raises ``ValueError`` for an unknown name.
-    """
+    """Return folds in the order of :data:`FOLDS`. Raises ``ValueError`` for an unknown name."""
     names = folds.split(",") if isinstance(folds, str) else folds
     wanted = {name.strip() for name in names} - {""}
     unknown = sorted(wanted.difference(FOLDS))
