@@ -103,7 +103,6 @@ def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator
 
 
 def _entries(comparison: Diff, part: Part, most: int | None) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a part as JSON objects."""
     for token, _, _, *values in _rows(comparison, (part,), most):
         row = {"token": as_text(token)}
         for name, value in zip(("id_a", "id_b", "kind_a", "kind_b"), values, strict=True):

@@ -45,10 +45,7 @@ ROUNDING: Final = 1e-9
 
 
 def hits_report(hits: Hits, *, one_of_many: bool = False) -> Report:
-    """Return the report of a query's hits.
-
-    ``one_of_many``: whether this is one of several queries; the report then shows the query.
-    """
+    """Return the report of a query's hits. ``one_of_many``: whether to show the query, too."""
     query = hits.query
     return Report(
         title=f"Search: {query.text[:WIDTH]}" if query.text else "Documents",
@@ -195,11 +192,7 @@ def scores_of(hit: Hit, weight: float | None) -> Iterator[str]:
 
 
 def extract(hit: Hit, width: int) -> tuple[int, int, list[Span]]:
-    """Choose the part of a hit's text to show. Return its start, its end, and its highlights.
-
-    It is the part in which the words of the query have the highest sum of scores. ``width``: its
-    maximum length in characters.
-    """
+    """Return start, end and highlights of the ``width`` characters with the highest scores."""
     why = hit.explanation
     if why is None:
         return 0, min(len(hit.text), width), []
@@ -276,11 +269,7 @@ def _rank(leg: LegPlace) -> str:
 
 
 def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: int = LEAD) -> str:
-    """Return values and their counts on one line, such as ``en 12, de 3``.
-
-    ``form``: format of a value and its count. ``width``: the maximum length of a value, in
-    characters.
-    """
+    """Return values and counts, such as ``en 12, de 3``. ``width``: of a value, in characters."""
     shown = []
     for entry in counted:
         value = str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value)
@@ -294,12 +283,10 @@ def value_counts(counted: Iterable[ValueCount], form: str = "{} {:,}", width: in
 def hits_for_page(hits: Hits) -> dict[str, Any]:
     """Return explained hits for JSON, with the facts that an HTML page shows.
 
-    The result is ``hits.to_json()`` with additional members:
-
-    - The query has ``remarks``: its restrictions, and the weight of keywords.
-    - Each word has ``mark`` (such as ``unknown``), ``facts`` (texts) and ``weighs`` (idf x weight).
-    - Each explanation has ``why`` (a text), ``title``, ``scores`` (texts), ``extract`` (start and
-      end of the text to show, in characters), and ``other_fields`` (fields outside the extract).
+    To ``hits.to_json()`` it adds: to the query ``remarks``, its restrictions and the weight of
+    keywords; to each word ``mark`` (such as ``unknown``), ``facts`` and ``weighs`` (idf x weight);
+    to each explanation ``why``, ``title``, ``scores``, ``extract`` (start and end of the text to
+    show, in characters) and ``other_fields``, those outside the extract.
     """
     query, page = hits.query, hits.to_json()
     codes_first = any(hit.tier for hit in hits.hits)

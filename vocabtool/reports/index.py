@@ -31,10 +31,7 @@ REPLACED: Final = "invalid bytes stored as U+FFFD"
 
 
 def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
-    """Return the report of ``index``: what was done, and how the index will be searched.
-
-    ``seconds``: the duration of the whole command. ``calibrating``: the seconds of calibration.
-    """
+    """Return the report of ``index``. ``seconds``: of the command, ``calibrating``: of a part."""
     manifest = index.manifest
     data = {
         "folder": index.name,
@@ -114,7 +111,6 @@ def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
 
 
 def stats_report(index: Index, stats: IndexStats) -> Report:
-    """Return the report of ``stats``: what an index contains."""
     head = f"{index.name}: {plural(stats.documents, 'document')}"
     if stats.deleted:
         head += f", {plural(stats.deleted, 'deleted row')}"
@@ -189,7 +185,6 @@ def _weight_of(index: Index) -> str:
 
 
 def embed_report(report: EmbedReport) -> Report:
-    """Build the report of ``embed``: what was done, what was skipped, and unknown words."""
     documents = plural(report.counts.documents, "document")
     head = f"{Path(report.folder)}: {documents} in {plural(report.shards, 'shard')}"
     table = facts(_embed_facts(report), NAMES)
@@ -251,10 +246,7 @@ SPLITS: Final = {
 
 
 def evaluation_report(evaluation: Evaluation) -> Report:
-    """Return the report of ``eval``: the mean of each measure, by fusion and group of queries.
-
-    It also compares the nDCG@10 of each fusion with that of the default fusion.
-    """
+    """Return the means by fusion and group, each nDCG@10 compared with the default fusion's."""
     return Report(
         title="How well the index ranks",
         sections=lambda: _scores(evaluation),
@@ -304,11 +296,7 @@ def _rates(rates: Iterable[HitRate]) -> Table:
 
 
 def calibration_report(estimate: WeightEstimate) -> Report:
-    """Return the report on an estimated weight, with the loss of each weight that was tried.
-
-    The report also shows how often vector search alone and keyword search alone find the document
-    that a query was made from.
-    """
+    """Return the loss of each weight, and how well vectors alone and keywords alone search."""
     text = [
         f"a = {estimate.a:.3f}, estimated from the documents",
         "a is the minimum weight of keywords; unknown words of a query increase the weight",
@@ -345,10 +333,7 @@ def tuning_report(tuned: TunedWeight) -> Report:
 
 
 def _curve(name: str, values: Mapping[float, float]) -> Table:
-    """Return a table of weights ``a`` and their values.
-
-    A bar of # shows how far a value is above the lowest value.
-    """
+    """Return a table of weights ``a``; a bar of # shows how far a value is above the lowest."""
     low, high = min(values.values()), max(values.values())
     rows = [
         (f"{a:.2f}", f"{value:.3f} {'#' * round(BAR * (value - low) / (high - low or 1))}")

@@ -42,10 +42,7 @@ COLUMNS: Final[dict[str, Kind]] = {
 
 
 def model_report(model: Model, *, passed_over: bool) -> Report:
-    """Return the report on a model's vocabularies.
-
-    ``passed_over``: whether to also show the lists that were not taken as vocabularies.
-    """
+    """Return the report on a model's vocabularies and, with ``passed_over``, its skipped lists."""
     others: list[Table] = []
     if passed_over and model.passed_over:
         columns = (Column("passed over"), *counts("size"), Column("why"), Column("where"))
@@ -129,8 +126,6 @@ def _sections(model: Model, others: Sequence[Table]) -> Iterator[Section]:
 
 
 def _short_row(vocabulary: Vocabulary) -> tuple[Cell, ...]:
-    """Return the row of a vocabulary: name, kind, size, ids, unknown ids and some entries."""
-
     def quote(entry: bytes) -> str:
         text = short(entry, ENTRY_WIDTH)
         return f"'{text}'" if not text or " " in text else text
@@ -272,7 +267,6 @@ def _notes(words: Words) -> tuple[str, ...]:
 
 
 def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
-    """Return the words of each text, with their pieces."""
     from vocabtool.tokenization.text_arrays import as_bytes  # loads pyarrow
     from vocabtool.tokenization.words import Word
 
@@ -286,7 +280,6 @@ def _words_of(words: Words, texts: Sequence[str]) -> list[list[_Word]]:
 
 
 def _word_data(word: Word, pieces: list[tuple[bytes, bool]]) -> dict[str, Any]:
-    """Return the JSON object of a word."""
     shown: dict[str, Any] = {"word": as_text(word.word_bytes)}
     if not is_utf8(word.word_bytes):
         shown["base64"] = b64encode(word.word_bytes).decode()
@@ -298,7 +291,6 @@ def _word_data(word: Word, pieces: list[tuple[bytes, bool]]) -> dict[str, Any]:
 
 
 def _cells(word: Word, pieces: list[tuple[bytes, bool]]) -> list[str]:
-    """Return the row of a word: the word, its id, what the model knows, and its pieces."""
     verdict = "known" if word.known else UNKNOWN
     if word.known and word.pieces is not None and word.pieces > 1:
         verdict = f"split in {word.pieces}"

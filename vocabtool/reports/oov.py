@@ -91,7 +91,6 @@ def save_report(
 
 
 def oov_report(report: OovReport) -> Report:
-    """Return the counts of unknown words as a report for people and programs."""
     columns = [Column(name, FORMATS[name]) for name in report.columns]
     return Report(
         title=f"What {short_names(report.header.model)[0] or 'the model'} does not know",
@@ -110,7 +109,6 @@ def oov_html(report: OovReport) -> str:
 
 
 def _data(report: OovReport) -> dict[str, Any]:
-    """Return the figures of a report for JSON."""
     header = report.header
     words = _word_data(report.commonest(JSON_WORDS), UNKNOWN_COLUMNS)
 
@@ -173,7 +171,6 @@ def _split_data(report: OovReport, split: SplitWords) -> dict[str, Any]:
 
 
 def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
-    """Return the JSON object of what the model does not read."""
     words, limit = report.cut_words(), cut.limit
     names = ["word", "count", "documents", "known", "kind", "example"]
     return {
@@ -193,7 +190,6 @@ def _cut_data(report: OovReport, cut: CutOff) -> dict[str, Any]:
 
 
 def _word_data(words: Iterable[CountedWord], names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return words as JSON objects with the keys ``names``."""
     rows = []
     for word in words:
         row = {name: getattr(word, name) for name in names}
@@ -367,7 +363,6 @@ def _split_words(name: str, words: Iterable[CountedWord]) -> Table:
 
 
 def cut_line(report: OovReport, cut: CutOff) -> str:
-    """Return a line that says how many documents and tokens are cut off."""
     unit = "token" if report.split is None else "piece"  # words are counted as tokens, too
     share = f" ({percent(report.cut_rate)} of all {unit}s)" if cut.tokens else ""
     return f"{cut_note(cut.documents, cut.tokens, cut.limit.tokens, unit=unit)}{share}"

@@ -67,11 +67,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
-
-    If no column has a name, it is written without lines. ``bars``: name of a column of numbers
-    that an HTML page also draws as bars.
-    """
+    """A table; no lines if no column has a name. ``bars``: a column that HTML draws, too."""
 
     columns: Sequence[Column]
     rows: Iterable[Sequence[Cell]]
@@ -82,10 +78,9 @@ class Table:
 class Section:
     """A table, with lines of text above and below it.
 
-    - ``title``: the heading of the section on an HTML page. On a terminal, the name of the first
-      column says what a table contains.
-    - ``prose``: whether ``text`` is sentences, which a terminal wraps between words.
-    - ``detail``: whether an HTML page shows the section only on request. Details come last.
+    ``title``: of an HTML page; on a terminal, the name of the first column says what a table
+    contains. ``prose``: whether ``text`` is sentences, which a terminal wraps between words.
+    ``detail``: whether an HTML page shows the section only on request, at the end.
     """
 
     title: str = ""
@@ -100,12 +95,9 @@ class Section:
 class Report:
     """A report for people and programs. Its content is computed when it is written.
 
-    - ``title``, ``subtitle``: the head of an HTML page.
-    - ``sections``: a function that returns the sections, for people.
-    - ``data``: a function that returns the JSON object. Its last value may be a mapping ``entries``
-      of long lists, which are written with one row per line.
-    - ``lists``: a function that returns complete lists, for programs. CSV and Parquet contain only
-      the first one.
+    ``title``, ``subtitle``: of an HTML page. ``data``: returns the JSON object, whose last value
+    may be a mapping ``entries`` of long lists, written with one row per line. ``lists``: returns
+    complete lists, for programs; CSV and Parquet contain only the first one.
     """
 
     title: str = ""
@@ -134,7 +126,6 @@ def facts(pairs: Iterable[tuple[str, str]], width: int | None = None) -> Table:
 
 
 def counts(*names: str) -> tuple[Column, ...]:
-    """Return columns of counts with these names."""
     return tuple(Column(name, "count") for name in names)
 
 
@@ -144,7 +135,6 @@ def notes_of(notes: Iterable[str]) -> list[str]:
 
 
 def arrow_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of an Arrow table."""
     for batch in table.to_batches(max_chunksize=CHUNK):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -176,10 +166,7 @@ def safe(text: str) -> str:
 
 
 def short_names(*paths: str) -> list[str]:
-    """Return the ends of paths, long enough to differ, such as ``x/m`` and ``y/m``.
-
-    A name that is only a number, as in the address of a model, gets the part before it.
-    """
+    """Return ends of paths, long enough to differ; a number also gets the part before it."""
     steps = [path.rstrip("/").split("/") for path in paths]
     names: list[str] = []
     for count in range(1, max(map(len, steps)) + 1):
@@ -241,10 +228,7 @@ def write(
     format: Format,  # noqa: A002 - as the option is called
     width: int | None = None,
 ) -> None:
-    """Write a report to an open file. The same report always gives the same bytes.
-
-    ``width``: the width of text in characters. If ``None``, text is tab-separated, for programs.
-    """
+    """Write a report, always as the same bytes. ``width``: in characters; ``None``: with tabs."""
     match format:
         case "json":
             _write_json(report.data(), file)
@@ -284,10 +268,7 @@ def _write_json(data: Mapping[str, Any], file: BinaryIO) -> None:
 
 
 def _file_rows(table: Table) -> Iterator[list[list[Any]]]:
-    """Yield the rows of a complete list in chunks.
-
-    An entry becomes two cells: its text, or if it is not UTF-8 its bytes. The other is ``None``.
-    """
+    """Yield rows in chunks. An entry has two cells, text and bytes; one of them is ``None``."""
     rows = iter(table.rows)
     while chunk := list(islice(rows, CHUNK)):
         lines = []
@@ -382,7 +363,6 @@ def _lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _tab_separated_table(section: Section) -> Iterator[str]:
-    """Yield the lines of a table for programs."""
     if section.table is None:
         return
     # A flag is not shown: an empty cell of another column says the same.
@@ -473,7 +453,6 @@ td:first-child > bdi, td > bdi:only-child { min-width: min(9rem, 30vw); }
 
 
 def _page(report: Report) -> Iterator[str]:
-    """Yield a report as an HTML page."""
     title = _inert(report.title)
     yield (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
