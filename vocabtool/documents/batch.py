@@ -122,7 +122,6 @@ class Batch:
     def _of_rows(
         self, rows: NDArray[np.int64], choose: Callable[[pa.StringArray], pa.StringArray]
     ) -> Batch:
-        """Return a batch of some rows. ``choose`` returns these rows of an Arrow array."""
         return Batch(
             self.source,
             choose(self.texts),
@@ -195,10 +194,7 @@ def check_parts(content: bytes) -> None:
 
 
 class Measure(Protocol):
-    """A function that returns the number of words or tokens of each text.
-
-    ``most``: maximum number of words or tokens that a model reads of a text. ``None``: no limit.
-    """
+    """Counts words or tokens of texts. ``most``: how many a model reads; ``None``: no limit."""
 
     @property
     def most(self) -> int | None: ...
@@ -303,10 +299,7 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
 
 
 def text_columns(names: Sequence[str], read: ReadOptions) -> list[int]:
-    """Return the indexes of the columns that contain text: those that the options name, or one.
-
-    Raises :class:`BadRow` if there is none.
-    """
+    """Return the columns that the options name, or the only one. Raises :class:`BadRow`."""
     if not read.fields:
         return [text_column(names, read.single_field)]
     columns = [text_column(names, name) for name in read.fields if name in names]
@@ -439,8 +432,7 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
 def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[int, str]]:
     """Convert a column of lists of numbers to float32, shape (n, dim).
 
-    ``dim`` is the most frequent length. The vectors of invalid rows are zero. Also return a
-    dictionary from the index of each invalid row to the reason why it is invalid.
+    ``dim`` is the most frequent length. Invalid rows are zero; also return the reason for each.
     """
     lengths = np.asarray(pc.list_value_length(column).fill_null(-1)).astype(np.int64)
     distinct, counts = np.unique(lengths[lengths > 0], return_counts=True)
@@ -591,10 +583,7 @@ def own_vector(values: Mapping[str, object], request: Request) -> NDArray[np.flo
 
 
 def numbers_of(value: object, name: str, axes: int = 1) -> NDArray[np.float32]:
-    """Return float32 of shape (dim,); if ``axes`` is 2, of shape (n, dim) from a list of lists.
-
-    ``name``: the name of the field, for the message of :class:`BadRow`.
-    """
+    """Return float32 of shape (dim,), or (n, dim) if ``axes`` is 2. Raises :class:`BadRow`."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths

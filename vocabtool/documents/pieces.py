@@ -476,8 +476,7 @@ def _end_of_id(path: str, counts: dict[str, int]) -> str:
 def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, int]:
     """Return the offsets in the source of a span of the text.
 
-    ``places``: see :class:`MarkedText`. In a part that was changed, such as an entity of HTML, an
-    offset stands for the whole part.
+    In a part that was changed, such as an entity of HTML, an offset stands for the whole part.
     """
     rows = np.maximum(np.searchsorted(places[:, 0], (start, end - 1), "right") - 1, 0)
     (low, high, source_start, first_end), (last_low, last_high, last, source_end) = places[

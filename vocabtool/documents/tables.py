@@ -321,10 +321,7 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
 def row_groups(
     table: parquet.ParquetFile, file: IO[bytes], wanted: Mapping[str, None], skipped: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a few rows at a time, without those of the first ``skipped`` row groups.
-
-    Raises :class:`InvalidFile` for a file of few bytes that unpack to many.
-    """
+    """Yield a few rows at a time. Raises :class:`InvalidFile` if few bytes unpack to many."""
     schema = table.schema_arrow  # made at each access
     long = [field.name for field in schema if field.name in wanted and is_long(field.type)]
     coded = parquet.ParquetFile(
@@ -473,8 +470,7 @@ def _batches(
 ) -> Iterator[Batch]:
     """Check rows of Arrow and yield them as batches. ``first``: the number of the first row.
 
-    ``bytes_read``: returns the number of bytes read from the file so far. If they unpack to too
-    many, :class:`InvalidFile` is raised.
+    If the ``bytes_read`` so far unpack to too many, :class:`InvalidFile` is raised.
     """
     columns, growth = Columns.of_table(schema, request.read), _Growth()
     for rows in record_batches:

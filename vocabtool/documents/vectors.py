@@ -117,8 +117,7 @@ def open_vectors(
 ) -> Iterator[GivenVectors]:
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
-    ``beside``: the folder for temporary files. ``one``: whether a .npy may also contain a single
-    vector, shape (dim,).
+    ``beside``: the folder for temporary files. ``one``: whether a .npy may have the shape (dim,).
     """
     if not isinstance(given, str | os.PathLike):
         array = np.asarray(given)

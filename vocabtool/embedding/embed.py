@@ -289,10 +289,7 @@ class Tally:
 def _check_arguments(
     read: ReadOptions, numbers: Mapping[str, int | None], ray_address: str | None
 ) -> None:
-    """Raise ``ValueError`` for arguments of :func:`embed` that do not go together.
-
-    ``numbers``: the arguments that must be at least 1, by name.
-    """
+    """Raise ``ValueError`` for arguments that do not fit. ``numbers`` must be at least 1."""
     read.refuse_weights()
     names = read.kept_fields
     if reserved := [name for name in names if name in RESERVED]:
@@ -512,10 +509,7 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
 
 
 class ShardMaker:
-    """Encodes slabs, ``threads`` of them in parallel, and writes shards.
-
-    ``resumable``: whether a later run can use the vectors of an unfinished shard.
-    """
+    """Encodes ``threads`` slabs in parallel. ``resumable``: a later run can use their vectors."""
 
     def __init__(
         self, folder: Path, plan: Plan, encoder: Encoder, threads: int, resumable: bool

@@ -205,7 +205,6 @@ class Plan:
         return hashlib.sha256(json.dumps(to_json(self), sort_keys=True).encode()).hexdigest()
 
     def differences(self, now: Plan) -> tuple[str, ...]:
-        """Return a line for each difference between this plan and ``now``."""
         before, after = _values(self), _values(now)
         lines = [
             f"{NAMES_OF.get(name, '--' + name.replace('_', '-'))}: "
@@ -496,8 +495,7 @@ def without_a_value(files: Iterable[Path], columns: Sequence[str]) -> list[str]:
 class Manifest:
     """The manifest of a finished run. ``checksums``: CRC-32C of each shard's file.
 
-    ``skipped``: number of invalid rows. ``first_skipped``: the place and the reason of the first of
-    them. ``dropped``: number of documents with a repeated id.
+    ``skipped``: number of invalid rows. ``dropped``: number of documents with a repeated id.
     """
 
     run: str
@@ -701,8 +699,7 @@ class Folder:
     ) -> Manifest:
         """Write the manifest, which marks the run as finished.
 
-        ``resumed``: numbers of the shards that earlier calls wrote. They are read first. If one of
-        them is damaged, an error is raised.
+        ``resumed``: shards of earlier calls. They are read first; a damaged one raises an error.
         """
         for number in resumed:
             for _ in read_row_groups(self.path / shards[number].file):
@@ -732,10 +729,7 @@ class Folder:
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[Folder]:
-    """Create or open an output folder and lock it against other writers.
-
-    A new folder is removed if the ``with`` block fails before the first shard.
-    """
+    """Lock an output folder. A new one is removed if the block fails before the first shard."""
     is_new = not path.exists()
     with telling_full_disk(path), reading(str(path)):
         path.mkdir(parents=True, exist_ok=True)

@@ -96,8 +96,8 @@ ESTIMATE: Final = (
 class PseudoQuery:
     """A query made from a part of the document in ``row``.
 
-    ``copy``: the text of the document without this part. ``removed``: the start and the exclusive
-    end of this part in the document, in characters.
+    ``copy``: the document without this part. ``removed``: its start and exclusive end in
+    characters.
     """
 
     kind: Kind
@@ -171,7 +171,6 @@ def _title_of(
 
 
 def _span_of(pieces: Sequence[str], place: int) -> tuple[int, int]:
-    """Return the start and the end of a piece in the text of all pieces."""
     start = sum(map(len, pieces[:place]))
     return start, start + len(pieces[place])
 
@@ -274,10 +273,7 @@ class ShortenedCopy:
         tier_of: Mapping[int, int],
         limit: int,
     ) -> tuple[RankedRows, int]:
-        """Return the candidates, best first, and how many of them have a rank.
-
-        ``others``: the candidates without the copy. ``tier_of``: the tier of each row.
-        """
+        """Return the candidates, best first, and how many have a rank. ``others`` lack the copy."""
         rows, scores, listed = (
             others.rows[others.keyword],
             others.bm25[others.keyword],
@@ -299,12 +295,10 @@ class ShortenedCopy:
         return keyword, min(len(ranked.rows), limit)
 
     def _insert(self, ranked: RankedRows, score: np.float32, limit: int) -> RankedRows:
-        """Return a ranking with the copy in it, cut to ``limit`` rows."""
         rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
 
     def _scores(self, snapshot: Snapshot, query: Query, clauses: Sequence[Clause]) -> list[float]:
-        """Return the BM25 score of the copy for each clause."""
         counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
             "surfaces": Counter(self.terms.surfaces.split()),

@@ -177,10 +177,7 @@ class HitRate:
 
 @dataclass(frozen=True, slots=True)
 class JudgedQueries:
-    """The texts of queries with a relevant document, from a file.
-
-    ``at``: the position of each query in the file. ``count``: how many queries the file has.
-    """
+    """Queries with a relevant document. ``at``: their places among all ``count`` in the file."""
 
     texts: list[str]
     judged: list[Judged]
@@ -412,10 +409,7 @@ eval: Final = evaluate  # noqa: A001 - the name of the command
 def _score_fusions(
     measured: Mapping[Fusion, NDArray[np.float64]], unknown: NDArray[np.bool_], seed: int
 ) -> Iterator[FusionScore]:
-    """Yield the scores of each fusion method on each set of queries that is not empty.
-
-    ``measured``: shape (queries, measures). ``unknown``: whether a query has an unknown word.
-    """
+    """``measured``: shape (queries, measures). ``unknown``: whether a query has an unknown word."""
     masks = {"all": np.ones(len(unknown), np.bool_), "unknown": unknown, "known": ~unknown}
     for split in SPLITS:
         if not masks[split].any():

@@ -140,10 +140,7 @@ class Compiler:
         return f"{at} {sign} {put(moment[bound])}"
 
     def _elements(self, test: Test, kind: Kind, name: str) -> str:
-        """Translate ``has`` or ``contains``, which look for an element of a JSON list.
-
-        In a string that is not a list, ``contains`` looks for a substring; ``has`` finds nothing.
-        """
+        """In a string that is not a list, ``contains`` finds a substring, and ``has`` nothing."""
         is_own, operator = test.field in (ID, TEXT), test.operator
         if kind != "string" or (is_own and operator == "has"):
             wanted = "lists" if operator == "has" else "strings and lists"

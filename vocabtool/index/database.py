@@ -319,10 +319,7 @@ class Database:
         return fetched
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the first ``rows`` rows, in lists of (row, id, text, source, text_hash, *values).
-
-        Raises :class:`InvalidFile` if a row is damaged.
-        """
+        """Yield lists of (row, id, text, source, text_hash, *values). Raises :class:`InvalidFile`."""
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
             raise InvalidFile(f"damaged: {result}", file=str(self.file))
@@ -400,7 +397,6 @@ class DatabaseWriter(Database):
             )
 
     def add_columns(self, count: int) -> None:
-        """Add the columns that are missing for ``count`` fields."""
         names = {name for _, name, *_ in self.fetch("PRAGMA table_info(fields)")}
         with self.statements() as connection:
             for at in range(count):

@@ -434,8 +434,7 @@ def groups_of_index(
 ) -> tuple[list[FileGroup], tuple[Source, ...]]:
     """Return the groups of FILEs that an update reads, and all FILEs to record.
 
-    ``sources``: the FILEs to read; ``None`` for all ``known`` FILEs. Raises :class:`NotFound` and
-    :class:`VocabtoolError`.
+    ``sources``: ``None`` for all ``known``. Raises :class:`NotFound` and :class:`VocabtoolError`.
     """
     known = [_locate(source, index) for source in known]
     chosen = known

@@ -182,8 +182,7 @@ def mixtures(
 ) -> QuerySample:
     """Return random weighted sums of ``parts``.
 
-    The sums have the covariance of ``parts``. Their mean is the mean of ``vectors`` for ``l2``, and
-    zero for other metrics.
+    They have the covariance of ``parts``, and the mean of ``vectors`` for ``l2``, otherwise zero.
     """
     weights = random.standard_normal((QUERIES, len(parts)), np.float32)
     weights -= weights.mean(axis=1, keepdims=True)  # removes the parts' mean
@@ -198,8 +197,7 @@ def nearest_rows(
 ) -> tuple[Rows, NDArray[np.bool_]]:
     """Return the ten nearest rows to each query, and a mask of those that a search must find.
 
-    Both arrays have shape (n, 10); missing rows are -1. The mask is ``False`` for missing rows, and
-    for rows that tie with the eleventh nearest row.
+    Shape (n, 10); missing rows are -1. The mask lacks them, and ties with the eleventh row.
     """
     queries, own_rows = sample
     count = len(queries)
@@ -231,8 +229,7 @@ def recall_by_count(
 ) -> list[tuple[float, float]]:
     """Return (mean recall, its standard error) of the first k candidates, for k in ``counts``.
 
-    ``truth``: the result of :func:`nearest_rows`. ``candidates``: the rows that a search found,
-    shape (queries, largest k), nearest first.
+    ``truth``: of :func:`nearest_rows`. ``candidates``: shape (queries, largest k), nearest first.
     """
     nearest, is_wanted = truth
     places = np.full(nearest.shape, candidates.shape[1])
@@ -328,10 +325,7 @@ def products(queries: Vectors, vectors: Vectors, metric: Metric) -> Scores:
 
 
 class Canaries(NamedTuple):
-    """Documents of an index that may be encoded again, to check its model.
-
-    ``vectors``: the stored vectors, shape (n, dim); zeros for a document without a vector.
-    """
+    """Documents that check the model. ``vectors``: shape (n, dim); zeros where there is none."""
 
     ids: list[str]
     texts: list[str]

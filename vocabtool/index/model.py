@@ -87,8 +87,7 @@ NAMED_EACH_TIME: Final = {
 class OpenedModel:
     """An encoder with its name and options, or only a vocabulary.
 
-    ``rule``: the rule that splits texts into words; ``None`` if only the model can split them.
-    ``tokenizer``: content of the FILE in a rule ``tokenizer:FILE``.
+    ``rule``: ``None`` if only the model can split texts. ``tokenizer``: content of the FILE in it.
     """
 
     encoder: Encoder | None
@@ -108,7 +107,6 @@ class OpenedModel:
 
     @property
     def vocabulary(self) -> Words | None:
-        """The words of a vocabulary that the user passed."""
         return self.words if "vocabulary" in self.options else None
 
     def configuration(self, request: Creation, exact_below: int) -> Configuration:
@@ -133,10 +131,7 @@ class OpenedModel:
         )
 
     def save(self, folder: Path) -> dict[str, int]:
-        """Write the files of the model; return the CRC-32C of each file by file name.
-
-        A large matrix of word vectors is stored in the user's cache instead.
-        """
+        """Return each file's CRC-32C by name. A large matrix goes to the user's cache instead."""
         checksums: dict[str, int] = {}
 
         def save(write: Callable[[Any, Path], None], content: Any, kind: str, ending: str) -> None:
@@ -441,10 +436,7 @@ class IndexModel:
 
     @cached_property
     def known_words(self) -> KnownWords | None:
-        """The words that the model knows; ``None`` if the index has no vocabulary.
-
-        Raises :class:`OtherModel` if the words differ from the recorded words.
-        """
+        """``None`` without a vocabulary. Raises :class:`OtherModel` if the words are others."""
         configuration = self._configuration
         if configuration.words is None:
             return None
@@ -662,10 +654,7 @@ def keep_in_cache(vectors: VectorFile) -> None:
 
 
 def open_from_cache(vocabulary: Path, fingerprint: str) -> VectorCopy | None:
-    """Open a copy of a model with its matrix in the user's cache; ``None`` if it is not there.
-
-    Raises :class:`InvalidFile` if the matrix is damaged.
-    """
+    """``None`` if it is not there. Raises :class:`InvalidFile` if the matrix is damaged."""
     if re.fullmatch("[0-9a-f]{64}", fingerprint) is None:  # the manifest may be another's
         raise InvalidFile(f"damaged: {fingerprint[:70]!r} is no fingerprint", file=str(vocabulary))
     file = user_cache() / CACHED / f"{fingerprint}.npy"

@@ -223,7 +223,6 @@ def find_unchanged(snapshot: IndexSnapshot, batch: Batch) -> tuple[Rows, NDArray
 
 
 def as_row(document: Document) -> dict[str, object]:
-    """Return a document as a row of an export."""
     return {ID: document.id, TEXT: document.text, **document.fields}
 
 
@@ -463,8 +462,7 @@ def search_texts(
 ) -> list[Hits]:
     """Search several queries: see :meth:`Index.search` and :meth:`Index.search_many`.
 
-    ``texts``: the queries; ``None`` for one without a text. ``given``: their vectors, shape
-    (n, dim); ``None`` to encode the texts.
+    ``texts``: ``None`` without one. ``given``: vectors of shape (n, dim); ``None`` to encode texts.
     """
     began = perf_counter()
     manifest, model = snapshot.manifest, snapshot.model

@@ -65,10 +65,7 @@ Stored: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
 
 
 class RawVectors:
-    """The first ``count`` vectors in a file, each of ``dim`` numbers. Several threads may read.
-
-    Raises :class:`InvalidFile` and :class:`NotFound`.
-    """
+    """Several threads may read the vectors. Raises :class:`InvalidFile` and :class:`NotFound`."""
 
     def __init__(self, file: Path, *, dim: int, dtype: StoredType, count: int) -> None:
         self.file = file
@@ -108,7 +105,6 @@ class RawVectors:
                 yield first, _single(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
-        """Read the vectors of ascending rows one by one."""
         vectors = np.empty((len(rows), self.dim), self._type)
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
             for place, row in enumerate(rows.tolist()):
@@ -314,8 +310,7 @@ def _separate_equal_centroids(quantiser: Any) -> None:
 class VectorLeg:
     """The vectors of a commit. Several threads may search at the same time.
 
-    ``codes``: compressed vectors of the first rows. ``kept_bytes``: maximum size of the cache for
-    vectors without codes.
+    ``codes``: of the first rows. ``kept_bytes``: size of the cache for vectors without codes.
     """
 
     def __init__(
@@ -336,16 +331,12 @@ class VectorLeg:
     def search(self, vector: Vectors, limit: int, among: Mask | None = None) -> RankedRows:
         """Return the nearest rows to a vector of shape (dim,), with exact scores.
 
-        ``among``: a mask of rows. Zero vectors find nothing and are not found. Raises
-        :class:`ValueError` for an invalid vector.
+        Zero vectors find nothing and are not found. Raises :class:`ValueError` for an invalid one.
         """
         return self.near(vector, RankedRows.none().rows, limit, among).nearest
 
     def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """Return the result of :meth:`search`, and the scores of all ``rows``.
-
-        ``among`` limits only the search. A score is NaN if ``vector`` or the row's vector is zero.
-        """
+        """``among`` limits only the search. A score is NaN if one of its two vectors is zero."""
         raw, metric = self.raw, self._metric
         exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)

@@ -324,10 +324,7 @@ class TantivyReader:
             yield from zip(self._searcher.fast_field_values("row", addresses), ids, strict=True)
 
     def near_spellings(self, term: Term, limit: int) -> list[Term]:
-        """Return terms of the same field that are spelled like ``term``, nearest first.
-
-        They begin with its first or its second character.
-        """
+        """The nearest come first. All begin with the first or second character of ``term``."""
         frequencies: dict[str, int] = {}
         for initial in set(term.text[:2]):
             near = self._searcher.terms_with_prefix(term.field, initial, limit=TERMS_COMPARED)
@@ -359,7 +356,6 @@ class TantivyReader:
     def _best(
         self, query: tantivy.Query, keywords: KeywordQuery, limit: int, among: Mask
     ) -> RankedRows:
-        """Return the best ``limit`` hits of ``query``, made from ``keywords``, in the mask."""
         count = limit + SPARE_HITS
         while True:
             rows, scores = self._fetch(query, count)

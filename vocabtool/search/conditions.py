@@ -68,10 +68,7 @@ TOKEN: Final = re.compile(
 
 
 class Moment(NamedTuple):
-    """The span of time that a date stands for.
-
-    ``start`` and the exclusive ``end``: microseconds since 1 January of year 1, in UTC.
-    """
+    """A date's ``start`` and exclusive ``end``: microseconds since 1 January of year 1, in UTC."""
 
     start: int
     end: int
@@ -158,10 +155,7 @@ class Where:
 
 
 class Token(NamedTuple):
-    """A token of a condition.
-
-    ``kind``: the keyword in lower case (``and``), the sign (``<=``), or a type such as ``string``.
-    """
+    """``kind``: a keyword in lower case (``and``), a sign (``<=``), or a type (``string``)."""
 
     kind: str
     text: str

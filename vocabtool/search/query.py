@@ -136,7 +136,6 @@ def _runs(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 
 def _part(snapshot: Snapshot, text: str, start: int, end: int) -> Part:
-    """Return the part ``text[start:end]`` of a query, with its demand if it is an operator."""
     bare = text[start:end].lstrip("(")  # brackets, and punctuation at the end, are no part of it
     if bare.rstrip(AFTER):
         start, end = end - len(bare), end - len(bare) + len(bare.rstrip(AFTER))
@@ -507,8 +506,7 @@ def unknown_share(
 ) -> float:
     """Return m, 0 to 1: the share of a query's idf that comes from unknown words.
 
-    Words that are not in the corpus do not count. m is 0 for models with
-    subword pieces, and if the vocabulary is not available.
+    Words outside the corpus do not count. m is 0 for subword models, and without a vocabulary.
     """
     known_words = snapshot.known_words
     if known_words is None or known_words.subword or not [w for w in words if w.unknown]:

@@ -101,8 +101,7 @@ def count_facets(
 ) -> tuple[dict[str, tuple[ValueCount, ...]], list[str]]:
     """Count field values in the allowed documents that contain a word of the query.
 
-    Returns the most frequent values of each field, and a note for each field with more values than
-    ``MAX_VALUES``.
+    Returns the most frequent values of each field, and a note for one with over ``MAX_VALUES``.
     """
     words = [word for word in query.words if word.counts]
     terms = dict.fromkeys(chain.from_iterable(word.terms for word in words))

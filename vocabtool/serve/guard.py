@@ -413,8 +413,7 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
 class KeyFile:
     """The keys of a file. The file is read again when it changes, so that keys can be revoked.
 
-    The constructor raises :class:`NotFound` if the file cannot be read, and :class:`InvalidFile` if
-    it is damaged or not a regular file.
+    Raises :class:`NotFound`, and :class:`InvalidFile` if it is damaged or not a regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -468,8 +467,7 @@ def _open_at_once(path: str, flags: int) -> int:
 def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
     """Return the key in a header ``Authorization``. Hashes are compared in constant time.
 
-    Raises :class:`ServeError` if the key is missing or invalid, or if it may only read and
-    ``writes`` is true.
+    Raises :class:`ServeError` if it is missing or invalid, or may not write but ``writes`` is true.
     """
     realm = 'Bearer realm="vocabtool"'
     scheme, _, text = authorization.partition(" ")

@@ -406,7 +406,6 @@ class SortedVocabulary:
         return cls(vocabulary, order.to_numpy().astype(np.int64))
 
     def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return at most ``limit`` entries with a prefix, after ``offset`` others."""
         stored, marker = self.vocabulary.stored, self.vocabulary.marker
         prefix_bytes = prefix.encode()
 

@@ -167,8 +167,7 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
 def addition(index: Index, rows: Sequence[Row]) -> Change:
     """Return the change that writes these documents.
 
-    Raises :class:`ServeError` if a document is invalid. Whether its fields fit those of the index
-    is found later, when the change is made.
+    Raises :class:`ServeError` if one is invalid. Only the change shows whether its fields fit.
     """
     vectors = vectors_of(rows, index)
     try:

@@ -119,10 +119,7 @@ def _check_call(
 
 
 def check_options(record: Any) -> None:
-    """Raise ``ValueError`` for a value that its option does not allow.
-
-    ``record``: a dataclass whose fields :func:`vocabtool.choices.option` made.
-    """
+    """Raise ``ValueError`` for a value that its :func:`vocabtool.choices.option` does not allow."""
     types, choices, ranges, defaults = _rules_of(record.__class__)
     given = {name: getattr(record, name) for name in types}
     # A default is valid.

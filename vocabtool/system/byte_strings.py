@@ -221,8 +221,7 @@ def _is_utf8(entry: bytes) -> bool:
 class MappedStrings(ByteStrings):
     """Byte strings in a memory-mapped file. A few are found without a dictionary of all of them.
 
-    - ``data``: a ``memoryview`` of the file.
-    - ``hashes``: uint64, shape (n,), ascending. ``order``: int32, shape (n,): their entries.
+    ``hashes``: uint64, shape (n,), ascending. ``order``: int32, shape (n,): their entries.
     """
 
     hashes: NDArray[np.uint64]

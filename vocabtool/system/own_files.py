@@ -277,8 +277,7 @@ def to_json(value: object) -> Any:
 def from_json(kind: Any, value: Any, name: str) -> Any:
     """Convert parsed JSON to a value of type ``kind``. ``name``: its name in error messages.
 
-    Keys with a default may be missing. Raises :class:`InvalidFile` for unknown or missing keys and
-    for values of a wrong type.
+    Keys with a default may be missing. Raises :class:`InvalidFile` for wrong keys and types.
     """
     origin, arguments = get_origin(kind), get_args(kind)
     is_tuple = hasattr(kind, "_fields")  # of a NamedTuple

@@ -44,10 +44,9 @@ def are_among(rows: Rows, others: Rows) -> Mask:
 
 
 class Near(NamedTuple):
-    """The result of a vector search.
+    """The result of a vector search: the ``nearest`` rows.
 
-    ``nearest``: the nearest rows. ``similarities``: float32, the similarity of each row that the
-    caller asked for; NaN if the row or the query has no vector.
+    ``similarities``: float32, of each row asked for; NaN if it or the query has no vector.
     """
 
     nearest: RankedRows

@@ -301,8 +301,7 @@ def _score(clauses: Sequence[Clause]) -> Sql:
 class VectorSql:
     """Makes SQL for the vectors of the index with the number ``n``.
 
-    - ``type``: of the column: vector or halfvec.
-    - ``is_iterative``: whether a search of the index goes on where a filter leaves too few.
+    ``type``: vector or halfvec. ``is_iterative``: a search goes on if a filter leaves too few.
     """
 
     n: int

@@ -82,8 +82,7 @@ CHECKS: Final = (
 class PostgresStore:
     """The store of an index in a database.
 
-    One process at a time can write; others wait for it. ``path``: a folder in the user's cache,
-    with copies of the model's files.
+    One process writes at a time; others wait. ``path``: a folder in the cache for model files.
     """
 
     exact_below = 5_000  # to compare a vector of 256 numbers takes about a microsecond
@@ -177,8 +176,7 @@ class PostgresStore:
     def remove_at(cls, address: str, *, dry_run: bool) -> list[tuple[str, int | None]]:
         """Remove an index, even a damaged one, and its unfinished replacement.
 
-        Returns what was removed, and its number of documents, or ``None`` if it is damaged.
-        ``dry_run``: remove nothing. Raises :class:`NotFound`.
+        Returns each with its number of documents, ``None`` if damaged. Raises :class:`NotFound`.
         """
         connections, index = _parse(address)
         removed: list[tuple[str, int | None]] = []
