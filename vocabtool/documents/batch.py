@@ -206,7 +206,6 @@ class Measure(Protocol):
 class Request:
     """What the readers of all formats get.
 
-    - ``source``: the name of the source that is being read.
     - ``size``: approximate bytes of text in a batch.
     - ``rows``: maximum number of rows in a batch that :func:`gather` makes.
     - ``whole``: whether all fields of a row are read.

@@ -228,7 +228,6 @@ def reads_like_language(sentence: str) -> bool:
 class ShortenedCopy:
     """A document without the text of a query. In a search it takes the place of the document.
 
-    - ``row``: the row of the document.
     - ``terms``, ``vector``: those of the copy; the vector is zero if the copy has none.
     - ``mean_length``: the mean length of the field ``words``.
 

@@ -155,7 +155,6 @@ def intervals(differences: NDArray[np.float64], *, seed: int = 0) -> list[Interv
 class HitRate:
     """How often a fusion method finds the document that a query was made from.
 
-    - ``kind``: the kind of the queries.
     - ``fusion``: the method. ``keyword`` and ``dense`` use one leg alone.
     - ``first``, ``first_ten``: the share of queries whose document has rank 1, and a rank up to 10.
     """
@@ -341,7 +340,6 @@ class FusionScore:
 class Evaluation:
     """The result of :func:`evaluate`.
 
-    - ``rows``: the scores of each fusion method on each set of queries.
     - ``unknown``: the number of queries with a word that the model does not know, although the
       corpus contains it.
     - ``notes``: what was skipped.

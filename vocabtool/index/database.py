@@ -319,7 +319,7 @@ class Database:
         return fetched
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield lists of (row, id, text, source, text_hash, *values). Raises :class:`InvalidFile`."""
+        """Yield lists of (row, id, text, source, hash, *values). Raises :class:`InvalidFile`."""
         (result,) = self.fetch("PRAGMA integrity_check(1)")[0]
         if result != "ok":
             raise InvalidFile(f"damaged: {result}", file=str(self.file))

@@ -249,7 +249,6 @@ class Manifest:
 
     - ``index``: the id of the index, 32 hexadecimal digits.
     - ``rows``: number of rows, including deleted rows. Further rows in a file are uncommitted.
-    - ``deleted``: number of deleted rows.
     - ``words``: number of terms in the keyword field ``words``.
     - ``fields``: the kind of each kept field, in the order of the database columns.
     - ``codes``: how approximate search was built; ``None`` for exact search.

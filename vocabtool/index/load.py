@@ -146,7 +146,6 @@ class PendingBatch:
     """Documents on their way from a FILE into the index.
 
     - ``batch``: the documents; after encoding, only those to add, with their vectors.
-    - ``source``: the number of the FILE of these documents.
     - ``counts``: what is counted of the documents that were read, by fields of :class:`LoadReport`.
     - ``estimated``: how many texts are too long by an estimate of their tokens.
     - ``existing``: rows of the index that have the id of a document that was read.
@@ -164,9 +163,7 @@ class PendingBatch:
 class Loader:
     """Loads documents from files into an index: see :meth:`Index.load` and :meth:`Index.update`.
 
-    - ``name``: the name of the index, for messages.
     - ``path``: the folder of the index; files in this folder are not loaded.
-    - ``before``: the last commit before the load.
     - ``sources``: ``None`` to read the files of the index.
     - ``read``: ``None`` to use the recorded options, which makes the load an update.
     """

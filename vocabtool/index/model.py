@@ -252,11 +252,8 @@ def _name(model: Model) -> str | None:
 class IndexModel:
     """The model of one index.
 
-    - ``folder``: the folder that contains the files of the model.
     - ``canaries``: a function that returns some documents of the last commit, with their stored
       vectors. With them, a passed model is checked.
-    - ``given``, ``options``: the model that the caller passed, and its options.
-    - ``name``: the name of the index, for messages.
 
     Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
     """

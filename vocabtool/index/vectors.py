@@ -269,7 +269,6 @@ class VectorCodes:
 
         - ``queries``: from :func:`prepare`, shape (n, dim).
         - ``count``: number of rows for each query. Missing rows are -1.
-        - ``probes``: number of lists to visit.
         - ``allowed``: a mask, shape (rows,).
         """
         faiss, probes = faiss_library(), max(1, min(probes, self.lists))

@@ -246,7 +246,6 @@ class WeighedWord(NamedTuple):
     - ``in_a_row``: a document that has these terms one after another contains the whole word.
     - ``parts``: the stems of the word's parts, such as ``foo`` and ``bar`` for ``foo_bar``. Those
       of an identifier have at least two characters.
-    - ``terms``: all terms that are searched for the word.
     - ``telling``: the terms whose idf :func:`unknown_share` adds up: ``exact`` for an identifier,
       otherwise the stems of the word.
     """
@@ -270,7 +269,6 @@ class Query:
     - ``for_vector``: the text without operators; empty if it has no other words.
     - ``keywords``: what the keyword leg searches for: the clauses of all terms, with their weights,
       and clauses for phrases that are not required.
-    - ``m``: the result of :func:`unknown_share`.
     - ``clauses``: the clause of each term, with its weight.
     - ``required``: phrases that a document must contain.
     - ``is_unknown``: whether the query has words, but the model knows none of them.

@@ -221,7 +221,6 @@ class Retrieval:
     """A search whose arguments were checked.
 
     - ``vector``: not zero. ``vector_note``: why there is none.
-    - ``allowed``: the documents that the search may find.
     - ``sort``: from :func:`parse_fields`.
     - ``began``: the time of ``perf_counter``. ``encoding``: the seconds before it.
     """

@@ -310,7 +310,6 @@ class ServeOptions:
 
     - ``indexes``: the path or the address of each index, by the index's name.
     - ``model``: arguments of ``Index.open`` for every index.
-    - ``protection``: who may send requests, and the limits of requests.
     - ``writable``: whether requests may change the indexes.
     - ``log_texts``: whether logs may contain queries.
     """

@@ -40,8 +40,7 @@ class RequestFacts:
     - ``id``: the value of the answer's header ``X-Request-Id``.
     - ``seconds``: how long each step took, by the name of the step.
     - ``searched``: when the search ended, by :func:`time.perf_counter`; ``None`` without a search.
-    - ``hits``: the number of hits; ``None`` without a search.
-    - ``query``: the text of the query; ``None`` without a search.
+    - ``hits``, ``query``: ``None`` without a search.
     """
 
     id: str
@@ -127,13 +126,11 @@ class ServedIndex:
 class Catalog:
     """The served indexes.
 
-    - ``indexes``: the indexes, by name.
     - ``model``: arguments of ``Index.open`` for every index.
     - ``threads``: number of threads that search.
     - ``waiting``: number of requests that may wait for a thread, and of writes that may wait for
       an index; further requests are refused.
     - ``writable``: whether requests may change the indexes.
-    - ``stops``: whether the server is stopping.
     """
 
     indexes: Mapping[str, ServedIndex]

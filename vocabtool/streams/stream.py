@@ -230,9 +230,7 @@ class Stream(Generic[T]):
         return self._then(_stage("take", most), start, size)
 
     def skip(self, left_out: int) -> Stream[T]:
-        """Drop the first elements.
-
-        ``left_out``: number of elements to drop.
+        """Drop the first ``left_out`` elements.
 
         The dropped elements are not read if two conditions hold:
 
@@ -256,9 +254,7 @@ class Stream(Generic[T]):
         return self._then(_stage("repeat", times), start, size)
 
     def shuffle(self, buffer: int, *, seed: int, reshuffle: bool = False) -> Stream[T]:
-        """Shuffle within a buffer.
-
-        ``buffer``: number of elements in the buffer.
+        """Shuffle within a buffer of ``buffer`` elements.
 
         A random element of the buffer is yielded and replaced by the next element of the stream,
         until the stream ends. An element is yielded at most ``buffer - 1`` places earlier than in

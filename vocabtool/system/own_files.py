@@ -188,7 +188,6 @@ def lock_folder(
     """Lock a folder until the block ends. Raises :class:`FolderInUse` if it is already locked.
 
     - ``to_read``: the folder may be one that this process may not write.
-    - ``name``: the name of the lock's file.
     - ``busy``: the message if another process has the lock.
     """
     lock = folder / name

@@ -43,8 +43,7 @@ def parallel_map(
 ) -> Iterator[R]:
     """Yield ``fn(item)`` for each item; several calls run at the same time.
 
-    ``workers``: maximum number of calls at the same time. At most ``2 * workers`` items are read
-    ahead.
+    ``workers``: maximum number of calls at the same time. Twice as many items may be read ahead.
 
     Items are read in the caller's thread. Processes are spawned, so ``fn``, items and results are
     pickled.

@@ -340,9 +340,7 @@ class VectorSql:
     def near(self, vector: str, limit: int, among: Sql, effort: int | None, rows: int) -> Sql:
         """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
 
-        - ``among``: a condition on the documents.
         - ``effort``: the least ``hnsw.ef_search``, or ``None`` to compare all documents.
-        - ``rows``: the number of documents.
         """
         documents = f"documents_{self.n} d WHERE d.vector IS NOT NULL AND "
         best = Sql(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))

@@ -56,7 +56,6 @@ class PostgresSnapshot(IndexSnapshot):
 
     Each call may read a newer commit. Threads may share an object.
 
-    - ``n``: the number of the index.
     - ``connection``: runs all statements. Its transaction must see only one commit. Default: the
       connections of the pool run the statements.
     """

@@ -75,7 +75,6 @@ SELECT count(*), coalesce(sum(words), 0)::bigint,
 class NewDocument:
     """A document to add.
 
-    - ``doc``: its number in the tables.
     - ``vector``: the vector, or ``None`` if all its numbers are zero.
     - ``values``: the values of the fields, as texts. Neither they nor the text have U+0000.
     """
