@@ -67,7 +67,7 @@ ONE_BY_ONE: Final = (
 
 
 class OnnxEncoder(Encoder):
-    """Runs a transformer. Texts without tokens are zero; padding changes values by under 1e-6."""
+    """Runs an ONNX transformer; no tokens: the zero vector. Padding changes values by < 1e-6."""
 
     kind = "onnx"
     threads = 2  # one batch is tokenized while another is multiplied

@@ -86,7 +86,6 @@ class ModelFunction:
 
     @property
     def takes_one(self) -> bool:
-        """Whether the function accepts only one text per call."""
         shape = self.text_shape
         return shape is not None and shape[:1] in ((), (1,))
 

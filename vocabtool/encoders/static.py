@@ -265,7 +265,6 @@ class StaticEncoder(Encoder):
         return self.words.tokenizer.look_up(texts)
 
     def _known_rows(self, lookup: WordLookup) -> KnownRows:
-        """Return the matrix rows of the known words, or pieces, of texts."""
         rows: NDArray[np.integer]
         if lookup.spelled is None:
             rows, offsets = lookup.positions[lookup.codes], lookup.offsets

@@ -296,7 +296,7 @@ DYNAMIC: Final = b"DynamicQuantize"  # operators that begin so quantize by all v
 
 @dataclass(frozen=True, slots=True)
 class OnnxFiles:
-    """Files of a model. ``folders``: of settings, first the graph's. ``others``: its variants."""
+    """Files of a model. ``folders``: of settings, the graph's first. ``others``: graphs in them."""
 
     model: Path
     tokenizer: Path

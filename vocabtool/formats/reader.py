@@ -144,7 +144,7 @@ class Findings:
     def warning(
         self, part: str = "", effect: str = "", *, kind: type[VocabtoolError] = VocabtoolError
     ) -> Iterator[None]:
-        """Turn an error into a warning: unread ``part``, message, ``effect`` (what follows)."""
+        """Turn an error in the ``with`` block into a warning: ``part``, message, ``effect``."""
         try:
             yield
         except kind as error:

@@ -78,7 +78,11 @@ def vocabulary_of(
     unknown_id: int | None,
     notes: tuple[str, ...],
 ) -> Vocabulary:
-    """Make a vocabulary without name and place. ``unknown_id``: of other text. Ids must differ."""
+    """Make a vocabulary, still without name and place, from the pieces of any library.
+
+    ``unknown_id``: the id for text that no piece covers. Raises :class:`InvalidFile` if two pieces
+    have the same id.
+    """
     unknown, marker = None if unknown_id is None else Unknown(unknown_id), MARKERS[kind]
     vocabulary = Vocabulary.from_ids(
         "", kind, entries, ids, unknown=unknown, notes=notes, marker=marker

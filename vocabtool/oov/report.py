@@ -114,7 +114,6 @@ COLUMNS: Final = tuple(field.name for field in fields(CountedWord))
 
 
 def read_words(table: pa.Table) -> list[CountedWord]:
-    """Return the rows of a table with the columns ``COLUMNS``."""
     words = []
     for row in table.select(COLUMNS).to_pylist():
         like = None if row["like"] is None else decode(row["like"])

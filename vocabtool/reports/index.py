@@ -31,7 +31,7 @@ REPLACED: Final = "invalid bytes stored as U+FFFD"
 
 
 def index_report(index: Index, report: LoadReport, seconds: float, calibrating: float) -> Report:
-    """Return the report of ``index``. ``seconds``: of the command, ``calibrating``: of a part."""
+    """Return the report of ``index``. ``seconds``: of all; ``calibrating``: of calibration."""
     manifest = index.manifest
     data = {
         "folder": index.name,

@@ -300,7 +300,6 @@ def _words(name: str, words: Iterable[CountedWord]) -> Table:
 
 
 def _around(example: bytes, word: bytes, width: int) -> str:
-    """Return about ``width`` bytes of an example, around the word."""
     line = example.strip()
     middle = max(find_word(line, word), 0) + len(word) // 2
     return printable(clip(line, 0, len(line), middle, width))

@@ -585,7 +585,6 @@ def _is_marked_bpe(document: Json, tokenizer: Any) -> bool:
 
 
 def _describe(document: Json, model_type: str, added: dict[str, int]) -> Iterator[str]:
-    """Yield the lines of :meth:`HFWordTokenizer.describe`."""
     yield "read bytes that are not UTF-8 as U+FFFD"
     if document.get(LOWER) is True:
         yield f"lower-case ({SENTENCES})"

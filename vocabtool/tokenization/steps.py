@@ -325,7 +325,6 @@ class BertNormalize(ChangeStep):
 
     @classmethod
     def read(cls, model: bytes) -> BertNormalize:
-        """Read the op's model, a flatbuffer."""
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
     def change_ascii(self, values: pa.StringArray) -> pa.StringArray:

@@ -63,7 +63,7 @@ class TokenCodes(NamedTuple):
         return cls(codes, tokens.offsets, encoded.dictionary.view(pa.string()))
 
     def of_texts(self, chunks: NDArray[np.int32], offsets: Integers) -> TokenCodes:
-        """Combine tokens of ``chunks``, positions in ``self``, into those of texts."""
+        """Combine ``chunks``, positions in ``self``, into texts that begin at ``offsets``."""
         counts = np.diff(self.offsets)
         if bool((counts == 1).all()):
             return TokenCodes(self.codes[chunks], offsets, self.distinct)
@@ -236,7 +236,6 @@ class Step:
         return self.is_local
 
     def apply(self, tokens: Tokens) -> Tokens:
-        """Return the strings of each text after the step."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -260,7 +259,6 @@ class ChangeStep(Step):
         return values
 
     def change(self, text: bytes) -> bytes:
-        """Change one string."""
         raise NotImplementedError
 
 
@@ -283,7 +281,6 @@ class SplitStep(Step):
         return lists.flatten().view(pa.string()), list_offsets(lists)
 
     def split(self, text: bytes) -> list[bytes]:
-        """Return the parts of one string."""
         raise NotImplementedError
 
 

@@ -146,7 +146,6 @@ class Checkpoint:
             return np.frombuffer(data, dtype).astype(np.int64)
 
     def _find(self, key: bytes) -> tuple[TensorEntry, Path]:
-        """Return the entry of a tensor and the path of its data shard, unless it is refused."""
         index, name, entry = f"{self.prefix}.index", _quote(key), self.entries[key]
         if entry.partitioned:
             what = f"tensor {name} is partitioned: save the model with this variable in one piece"

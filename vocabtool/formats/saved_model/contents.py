@@ -429,7 +429,6 @@ def read_constants(
 
 
 def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
-    """Add each string variable to ``findings``: as a vocabulary or as a skipped list."""
     for key, entry in checkpoint.entries.items():
         if entry.dtype != DT_STRING or key.endswith((KEYS, VALUES)) or key.startswith(b"\0"):
             continue
