@@ -292,10 +292,7 @@ def _calibrate(
     quiet: bool,
     progress: Progress | None,
 ) -> float:
-    """Estimate the weight of keyword search; return the seconds it took.
-
-    ``before``: number of documents before this run. ``wanted``: ``None`` to decide by the growth.
-    """
+    """Return the seconds it took. ``wanted``: ``None`` if the growth since ``before`` decides."""
     if wanted is None:
         wanted = report.added > 0 and index.calibration_is_due(before)
     if not wanted or index.configuration.encoder is None:

@@ -283,10 +283,7 @@ def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
 
 
 def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of the column ``wanted``; by default of the only one, or of ``text``.
-
-    Raises :class:`BadRow` if no column, or more than one, has this name.
-    """
+    """Return the index of ``wanted``, or of the only column or ``text``. Raises :class:`BadRow`."""
     if wanted is None and len(names) == 1:
         return 0
     name = "text" if wanted is None else wanted

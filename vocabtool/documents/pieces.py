@@ -280,10 +280,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
 def _with_overlaps(
     text: str, sections: Sequence[Sequence[Span]], sizes: Sizes
 ) -> list[tuple[int, Span]]:
-    """Return for each piece the start of its overlap, and its span without the overlap.
-
-    ``sections``: the pieces of each section. The first piece of a section has no overlap.
-    """
+    """Return the start of each piece's overlap, and its span without it; a first piece has none."""
     if not sizes.overlap:
         return [(span[0], span) for spans in sections for span in spans]
     words_before: list[list[str]] = []  # the last words before each piece
@@ -310,10 +307,7 @@ def _with_overlaps(
 
 
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """Return the spans of each piece: one, or several if the piece is too long.
-
-    A piece that is too long loses its overlap; if it is still too long, it is halved.
-    """
+    """A piece that is too long loses its overlap; if it is still too long, it is halved."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
     if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then counts add up
         return [[span] for span in spans]
@@ -428,10 +422,7 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
 
 
 def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
-    """Return the sizes of texts that leave room in each piece for its title and its path.
-
-    Title and path get at most half of a piece, and only if they are text fields.
-    """
+    """Title and path get at most half of a piece, and only if they are text fields."""
     sizes, fields = sizes_of(request), request.read.fields
     if not fields:
         return sizes

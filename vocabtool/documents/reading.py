@@ -258,10 +258,7 @@ ID_BYTES: Final = 16  # of the hash that stands for an id: no two ids have the s
 
 
 class SeenIds:
-    """The first row with each id. Ten million ids need about 1.3 GB of memory.
-
-    Rows are counted from 0, over all calls of :meth:`add`.
-    """
+    """The first row with each id, from 0. Ten million ids need about 1.3 GB of memory."""
 
     def __init__(self) -> None:
         self._rows: dict[bytes, int] = {}  # by the hash of the id
@@ -270,10 +267,7 @@ class SeenIds:
         self._places: list[tuple[str, NDArray[np.int64]]] = []
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Add the next ids. Return the indexes of the ids that occurred before.
-
-        ``source``, ``numbers``: where these rows are, for :meth:`first_place`.
-        """
+        """Return the indexes of ids that were there before. ``source``: for :meth:`first_place`."""
         hashes, start = _hashes(ids), self._count
         self._count += len(hashes)
         self._starts.append(start)

@@ -227,10 +227,7 @@ def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
 
 
 class Matcher:
-    """Finds the vectors of documents. ``start``: number of documents read before the first batch.
-
-    Raises :class:`InvalidFile` if two vectors have the same id.
-    """
+    """``start``: documents before the first batch. Raises :class:`InvalidFile` for repeated ids."""
 
     def __init__(self, given: GivenVectors, start: int = 0) -> None:
         self._given = given
@@ -322,10 +319,7 @@ def checksum_of(given: ArrayLike) -> str:
 
 
 def dim_of(given: Given | None, sources: Sources, read: ReadOptions) -> int:
-    """Return the length of the vectors in ``given``, or else in the documents' ``vector_field``.
-
-    Raises :class:`NotFound` if no document has a vector.
-    """
+    """Return the length of the ``given`` or the documents' vectors. Raises :class:`NotFound`."""
     if given is not None:
         with open_vectors(given) as opened:
             return opened.dim

@@ -416,10 +416,7 @@ class UnfinishedVectors:
         return self._folder / f".{NAME.format(shard)}{UNFINISHED}"
 
     def _recover(self, shard: int) -> dict[int, tuple[int, int, int]]:
-        """Return offset, rows and CRC-32C of each batch by its first row.
-
-        What a kill left of the last batch is cut off.
-        """
+        """Return (offset, rows, CRC-32C) by first row. What a kill left of a batch is cut off."""
         places: dict[int, tuple[int, int, int]] = {}
         path = self._path(shard)
         if not path.is_file():
@@ -452,7 +449,6 @@ def flush(file: IO[bytes]) -> None:
 
 
 def read_shard(path: Path) -> Shard:
-    """Read the description of a shard from its footer."""
     with reading(str(path)):
         with path.open("rb") as file, arrow_errors("truncated or damaged"):
             footer = parquet.read_metadata(file)

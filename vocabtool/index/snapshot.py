@@ -275,10 +275,7 @@ def export(
 
 
 def is_of_fields(snapshot: IndexSnapshot, where: str | None = None) -> bool:
-    """Return whether every text is the joined values of its fields.
-
-    Not so if texts are single fields, or if a document with another text was added in Python.
-    """
+    """Return whether all texts are joined fields, not single ones or others added in Python."""
     searched = snapshot.searched_fields
     return bool(searched) and all(
         places_of(document.text, document.fields, searched)

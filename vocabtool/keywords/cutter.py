@@ -224,10 +224,7 @@ class _Cut(NamedTuple):
 
 
 class Cutter:
-    """Splits texts of one language into terms. Thread-safe.
-
-    Two cutters with the same ``fingerprint`` split every text into the same terms.
-    """
+    """Splits texts into terms. Thread-safe. Cutters of equal ``fingerprint`` give equal terms."""
 
     def __init__(self, language: Language = "english") -> None:
         if language not in LANGUAGES:
@@ -470,10 +467,7 @@ B: Final = 0.75
 
 
 def idf(documents: int, frequency: int) -> float:
-    """Return the inverse document frequency of a term in Lucene's BM25 (``BM25Similarity.idf``).
-
-    ``frequency`` may exceed ``documents``, because it includes deleted documents.
-    """
+    """Return the idf of Lucene's ``BM25Similarity``. ``frequency`` includes deleted documents."""
     frequency = min(frequency, documents)
     return math.log1p((documents - frequency + 0.5) / (frequency + 0.5))
 

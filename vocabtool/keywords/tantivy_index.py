@@ -59,10 +59,7 @@ def file_names(folder: Path) -> frozenset[str]:
 
 
 def checksums(folder: Path, before: Mapping[str, int]) -> dict[str, int]:
-    """Return the CRC-32C of ``meta.json`` and of the last commit's segment files, by file name.
-
-    ``before``: the checksums of an earlier commit, which are reused.
-    """
+    """Return the CRC-32C of ``meta.json`` and the segment files by name; reuse those ``before``."""
     sums = {META: checksum(folder / META)}
     for name in sorted(file_names(folder)):
         sums[name] = before[name] if name in before else checksum(folder / name)

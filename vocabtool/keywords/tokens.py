@@ -201,7 +201,6 @@ def canonical_text(text: str) -> str:
 
 
 def canonical(text: str) -> Canonical:
-    """Return the :func:`canonical_text` of a text, with the places of its characters."""
     if text.isascii() or canonical_text(text) == text:
         return Canonical(text)
     wide = text.translate(_WIDTHS)

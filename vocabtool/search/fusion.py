@@ -141,10 +141,7 @@ def shared_ranks(scores: Scores) -> Places:
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return, for each score, the index of the first score that ties with it.
-
-    ``scores``: sorted, best first. Scores of documents in different ``tiers`` never tie.
-    """
+    """Return the first index that ties with each score, best first. Other ``tiers`` never tie."""
     places = np.arange(len(scores))
     if len(scores) < 2:
         return places

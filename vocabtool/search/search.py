@@ -695,10 +695,7 @@ def find_similar(
     where: str | None,
     explain: bool,
 ) -> Hits:
-    """Search by the vector of the document in ``row``, and by its words of highest BM25 weight.
-
-    ``mean_length``: mean number of terms per document. ``calibrated``: as in :func:`search`.
-    """
+    """Search by the vector and the words of highest BM25 weight of the document in ``row``."""
     rows = np.array([row])
     text = snapshot.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
     words = telling_words(snapshot, text, mean_length)

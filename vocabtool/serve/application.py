@@ -356,10 +356,7 @@ def settings(app: FastAPI, port: int = 0) -> uvicorn.Config:
 
 
 def serve(config: uvicorn.Config, options: ServeOptions, path: str = "") -> None:
-    """Run the server, and print its address. ``path``: the path to print after the address.
-
-    Raises :class:`VocabtoolError` if the server cannot use the address or cannot start.
-    """
+    """Run the server, and print its address and ``path``, or raise :class:`VocabtoolError`."""
     host, port = options.host, options.port
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

@@ -336,7 +336,6 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
 
 
 async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
-    """Return the facts of an index, as ``IndexAnswer`` describes them."""
     index = served.index
     facts: dict[str, Any] = dict.fromkeys(IndexAnswer.model_fields) | {
         "name": served.name,

@@ -328,10 +328,7 @@ class Connections:
         raise NotFound(f"{self.where}: no index {name!r}; create one with `vocabtool index`")
 
     def read_manifest(self, connection: Connection, number: int) -> Manifest:
-        """Return the manifest of the newest commit. Raises :class:`NotFound` if it was removed.
-
-        ``rows`` is the number of documents. ``commit`` grows with each commit.
-        """
+        """``rows`` is the number of documents. Raises :class:`NotFound` for a removed index."""
         statement = "SELECT record FROM indexes WHERE number = %s"
         row = run(connection, statement, number).fetchone()
         if row is None:

@@ -63,10 +63,7 @@ class Statistics:
 
     @property
     def norms(self) -> tuple[float, float]:
-        """The constants ``a`` and ``b`` in BM25's saturation f / (f + a + b length).
-
-        f is the frequency of the term in the document.
-        """
+        """``a`` and ``b`` in BM25's saturation f / (f + a + b length) of a term's frequency f."""
         mean = self.manifest.words / max(self.manifest.rows, 1)
         return K1 * (1 - B), K1 * B / mean if mean else 0.0
 
