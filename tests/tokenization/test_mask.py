@@ -229,3 +229,4 @@ def test_a_word_is_not_looked_for_without_end() -> None:
     """The search distance is limited, so that time is linear in the length of a line."""
     assert find_in_order("x" * AHEAD + "word", ["word"]) == [(AHEAD, AHEAD + 4)]
     assert find_in_order("x" * AHEAD + "xword", ["word"]) == [None]
+    assert find_in_order("...", []) == []

@@ -283,7 +283,7 @@ def find_in_order(line: str, words: Sequence[str]) -> list[Span | None]:
     keys = ["".join(map(_fold, word)) for word in words]
     spans: list[Span | None] = []
     read = 0  # the end of the last span
-    for word, key, next_key in zip(words, keys, [*keys[1:], ""], strict=True):
+    for word, key, next_key in zip(words, keys, [*keys[1:], ""], strict=False):
         start = end = -1
         next_letter = bisect_left(places, read)  # the first letter behind the last span
         if key:
