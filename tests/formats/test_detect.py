@@ -160,9 +160,23 @@ def cached(root: Path) -> Path:
 
 def test_a_hugging_face_cache(tmp_path: Path) -> None:
     """A snapshot's links lead to its blobs: these are the files."""
-    (vocabulary,) = vocabtool.vocabularies(cached(tmp_path))
-    assert (vocabulary.name, vocabulary.places[0].file) == ("vocab.txt", "vocab.txt")
-    assert vocabulary.tokens == VOCAB_TXT.decode().split("\n")[:-1]
+    snapshot = cached(tmp_path)
+    (snapshot / "onnx").mkdir()
+    (snapshot / "onnx" / "vocab.txt").symlink_to("../../../blobs/c0ffee")
+    for folder in (snapshot, snapshot / "onnx"):
+        (vocabulary,) = vocabtool.vocabularies(folder)
+        assert (vocabulary.name, vocabulary.places[0].file) == ("vocab.txt", "vocab.txt")
+        assert vocabulary.tokens == VOCAB_TXT.decode().split("\n")[:-1]
+
+
+def test_blobs_that_are_elsewhere(tmp_path: Path) -> None:
+    """A model may bring a link as its folder of blobs."""
+    snapshot = cached(tmp_path)
+    blobs = snapshot.parent.parent / "blobs"
+    blobs.rename(tmp_path / "elsewhere")
+    blobs.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UnknownFormat, match=r"no vocabulary in it; it contains vocab\.txt\."):
+        vocabtool.inspect(snapshot)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +187,11 @@ def test_a_hugging_face_cache(tmp_path: Path) -> None:
     ],
 )
 def test_links_that_are_not_of_a_cache(target: str, tmp_path: Path) -> None:
-    """Only the one shape of a link is followed, and only to a regular file."""
+    """Only the one shape of a link is followed, and only to a regular file of the same cache."""
     snapshot = cached(tmp_path)
     blobs = snapshot.parent.parent / "blobs"
+    (tmp_path / "blobs").mkdir()
+    written(tmp_path / "blobs", VOCAB_TXT, "c0ffee")
     (blobs / "link").symlink_to(blobs / "c0ffee")
     (snapshot / "vocab.txt").unlink()
     (snapshot / "vocab.txt").symlink_to(target)

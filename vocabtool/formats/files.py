@@ -85,12 +85,15 @@ CACHED: Final = re.compile(r"(\.\./){2,3}blobs/[0-9A-Za-z]+")  # a link in a Hug
 
 
 def leads_away(path: Path) -> bool:
-    """Return whether a file is a link, other than to a regular file of a Hugging Face cache."""
+    """Return whether a file is a link, other than to a blob of its own Hugging Face cache."""
     if not path.is_symlink():
         return False
     target = os.fspath(path.readlink())
     blob = path.parent / target
-    return not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink()
+    if not CACHED.fullmatch(target) or not blob.is_file() or blob.is_symlink():
+        return True
+    cache = blob.resolve().parent.parent  # the folder ``blobs`` may be a link, too
+    return not path.parent.resolve().is_relative_to(cache / "snapshots")
 
 
 def refuse_link(path: Path) -> None:
