@@ -43,6 +43,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "oov": "--sizes 200 --runs 1 --only rules",
     "formats": "--only diff --runs 1",
     "pipeline": "--only wide --documents 5000 --runs 1",
+    "index_parts": "--documents 5000 --runs 1",
     "search": "--documents 10000 --only ours",
     "retrieval": "--only codes",
     "identifiers": "--documents 5000",

@@ -8,7 +8,8 @@ The corpus and the model are those of ``pipeline.py``: JSON lines of 20 to 60 wo
 with vectors of 256 numbers. Each part runs in its own process, and gets what it needs from memory.
 Its time is measured from the first document to the end. The parts run one after another, while the
 command reads, encodes and writes at the same time. The time of the command is that of the whole
-process; "starting" is a command that indexes a single document. Medians of ``--runs``.
+process; "starting" is a command that indexes a single document, and "calibrating" is ``vocabtool
+calibrate`` of the finished index, its start included. Medians of ``--runs``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ MOST: Final = 1.3  # maximum time as a multiple of the sum
 LIMIT: Final = 600.0  # seconds
 WHOLE: Final = "vocabtool index"
 STARTING: Final = "starting"
-COMMAND: Final = "from vocabtool.__main__ import main; main()"
+CALIBRATING: Final = "calibrating"
+# Standard output is for reports of measurements.
+COMMAND: Final = "import os; os.dup2(2, 1); from vocabtool.__main__ import main; main()"
 
 Timed = Callable[[], object]
 
@@ -151,20 +154,22 @@ def measure(work: Path, documents: int, runs: int) -> Iterator[Table]:
         one.write_bytes(file.readline())
     options = ["--model", str(vectors), "--rule", "lower", "--weights", "none", "--quiet"]
     seconds: dict[str, list[float]] = {}
+    folder = work / "index_parts"
     for _ in range(runs):
-        for name in (*PARTS, STARTING, WHOLE):
-            folder = work / "index_parts"
-            shutil.rmtree(folder, ignore_errors=True)
-            if name in PARTS:
-                arguments = [__file__, "--part", name, str(texts), str(vectors), str(folder)]
+        for name in (*PARTS, STARTING, WHOLE, CALIBRATING):
+            if name == CALIBRATING:
+                arguments = ["-c", COMMAND, "calibrate", str(folder)]
             else:
+                shutil.rmtree(folder, ignore_errors=True)
                 file = str(one if name == STARTING else texts)
                 arguments = ["-c", COMMAND, "index", file, "-o", str(folder), *options]
+            if name in PARTS:
+                arguments = [__file__, "--part", name, str(texts), str(vectors), str(folder)]
             done = run(arguments, LIMIT, work / "index_parts.log")
             if done.failure is not None:
                 raise SystemExit(f"{name}: {done.failure}")
             seconds.setdefault(name, []).append(done.told.get("seconds", done.seconds))
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     times = {name: median(values) for name, values in seconds.items()}
     whole = times.pop(WHOLE)
     total = sum(times.values())
