@@ -3,7 +3,8 @@
 A process that imports TensorFlow, PyTorch, Ray or spaCy holds it until the end, and a worker of
 pytest-xdist runs many files. So a file with a comment ``# own process: LIBRARY`` is one item of
 pytest, which does not import the file. The item runs pytest for the file in a child process and
-passes on the child's reports. A file that is named on the command line runs as usual.
+passes on the child's reports. A file that is named on the command line runs as usual, and so does
+each file with ``--lf`` and ``--pdb``.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ OPTIONS = {
     "-p": "plugins",
     "-W": "pythonwarnings",
     "--capture": "capture",
+    "--deselect": "deselect",
     "--full": "full",
     "--hypothesis-seed": "hypothesis_seed",
-    "--lf": "lf",
     "--maxfail": "maxfail",
     "--runxfail": "runxfail",
     "--showlocals": "showlocals",
@@ -66,8 +67,10 @@ def pytest_pycollect_makemodule(
     module_path: Path, parent: pytest.Collector
 ) -> pytest.Collector | None:
     options = parent.config.option
+    # With --lf, pytest knows the tests that failed by their names, and drops this item.
+    as_usual = options.usepdb or options.collectonly or getattr(options, "lf", False)
     is_named = parent.session.isinitpath(module_path)
-    if is_named or options.usepdb or options.collectonly or MARK not in module_path.read_bytes():
+    if as_usual or is_named or MARK not in module_path.read_bytes():
         return None
     file: pytest.Collector = OwnProcessFile.from_parent(parent, path=module_path)
     return file
@@ -75,7 +78,7 @@ def pytest_pycollect_makemodule(
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Leave the choice by ``-k``, ``-m`` and ``--lf`` inside a file to its child process."""
+    """Leave the choice by ``-k`` and ``-m`` inside a file to its child process."""
     own = [item for item in items if isinstance(item, OwnProcess)]
     items[:] = [item for item in items if not isinstance(item, OwnProcess)]
     yield
@@ -153,15 +156,15 @@ class OwnProcess(pytest.Item):
         """Fail unless the child ended well and reported every test that it had collected."""
         outcomes = [event["report"]["outcome"] for event in self.events if "report" in event]
         failures = outcomes.count("failed")
-        collected = sum(event.get("collected", 0) for event in self.events)
+        collected = [event["collected"] for event in self.events if event["hook"] == COUNTS]
         started = [event["nodeid"] for event in self.events if event["hook"] == LOGSTART]
         finished = sum(event["hook"] == LOGFINISH for event in self.events)
         is_stopped = 0 < (self.config.getoption("maxfail") or 0) <= failures
         # 0: all passed, 5: no tests, 1: failures, 2: the file cannot be imported
-        if code in ((1, 2) if failures else (0, 5)) and (finished == collected or is_stopped):
+        if code in ((1, 2) if failures else (0, 5)) and (collected == [finished] or is_stopped):
             return
         text = f"The process of {self.path.name} ended with code {code}"
-        text += f" after {finished} of {collected} tests"
+        text += f" after {finished} of {collected[0]} tests" if collected else " before any test"
         if finished < len(started):
             text += f", in {started[-1]}"
         pytest.fail(f"{text}. Its output is below.", pytrace=False)
@@ -173,6 +176,8 @@ class OwnProcess(pytest.Item):
             hook = event.pop("hook")
             if hook == COUNTS:
                 more_tests = event["collected"] - 1
+                if more_tests < 0:  # if no file has a test, pytest ends with code 5
+                    self.session.testscollected -= 1
                 self.ihook.pytest_deselected(items=[self] * event["deselected"])
                 continue
             if "report" in event:
