@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -161,8 +160,8 @@ def measure(work: Path, documents: int, runs: int) -> Iterator[Table]:
                 arguments = ["-c", COMMAND, "calibrate", str(folder)]
             else:
                 shutil.rmtree(folder, ignore_errors=True)
-                file = str(one if name == STARTING else texts)
-                arguments = ["-c", COMMAND, "index", file, "-o", str(folder), *options]
+                source = str(one if name == STARTING else texts)
+                arguments = ["-c", COMMAND, "index", source, "-o", str(folder), *options]
             if name in PARTS:
                 arguments = [__file__, "--part", name, str(texts), str(vectors), str(folder)]
             done = run(arguments, LIMIT, work / "index_parts.log")
@@ -200,4 +199,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
