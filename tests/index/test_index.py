@@ -104,6 +104,14 @@ def test_an_index_is_made_in_an_empty_folder_only(tmp_path: Path) -> None:
     assert len(Index.open(tmp_path / "index")) == 0
 
 
+def test_without_force_nothing_is_replaced(tmp_path: Path) -> None:
+    """Also not by a new index whose folder is named as that of a replacement."""
+    made(tmp_path / "index")
+    path = tmp_path / "index" / ".new-0123456789abcdef"
+    assert Index.create(path, dim=2).path == path
+    assert len(Index.open(tmp_path / "index")) == 10
+
+
 def test_another_index_takes_the_place_of_one(tmp_path: Path) -> None:
     """With ``force``; who has the old one open goes on, and files of others are in the way."""
     old = made(tmp_path / "index", vocabulary=["amber"])

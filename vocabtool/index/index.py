@@ -137,8 +137,8 @@ class Index:
         opened = open_model(request)
         settings = opened.configuration(request, kind.exact_below)
         store = kind.create(request.path, settings, opened, replaces=request.force, build=build)
-        index = cls(store)
-        return index.put_in_place() if index.is_build and request.in_place else index
+        replaces_now = store.is_build and request.force and request.in_place
+        return cls(store.put_in_place() if replaces_now else store)
 
     @classmethod
     @takes(CreationForSources)
