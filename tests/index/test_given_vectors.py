@@ -28,6 +28,7 @@ from vocabtool import (
     Index,
     InvalidFile,
     NotFound,
+    OperatorFailed,
     OtherModel,
     UnsupportedFormat,
     VocabtoolError,
@@ -541,6 +542,21 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
     both = Index.create(tmp_path / "k", encoder)
     assert both.load(file, BY_ID, vectors=v).added == 20
     assert both.configuration.encoder == encoder.fingerprint
+
+
+def test_a_model_that_fails_where_vectors_are_compared(tmp_path: Path) -> None:
+    failures: list[str] = []
+
+    def encode(texts: list[str]) -> Any:
+        if failures:
+            raise RuntimeError(failures[0])
+        return counted_letters.encode(texts)
+
+    made = counted_letters.encode(counted_letters.write_corpus(tmp_path / "x.jsonl", 3))
+    index = Index.create(tmp_path / "i", encode, fingerprint="it fails")
+    failures.append("no memory")
+    with pytest.raises(OperatorFailed, match="d0 to d2: the model raised RuntimeError: no memory"):
+        index.load(tmp_path / "x.jsonl", BY_ID, vectors=made)
 
 
 def test_an_equal_text_gets_the_given_vector(tmp_path: Path) -> None:

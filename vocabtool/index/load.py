@@ -526,7 +526,8 @@ class Loader:
                 [text.decode("utf-8", "replace") for text in texts],
                 prepare(vectors[rows], configuration.metric),
             )
-            agreement = compare_canaries(self._name, canaries, encoder, configuration.metric)
+            with naming_documents(batch.id_array()):
+                agreement = compare_canaries(self._name, canaries, encoder, configuration.metric)
             self._is_compared = agreement.documents > 0
 
     def _read_shards(self, shards: Shards) -> Iterator[Batch]:
