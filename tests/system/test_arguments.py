@@ -36,6 +36,10 @@ WRONG: Final[dict[str, tuple[Call, str]]] = {
     "ids": (lambda index: index.get_many(1), "ids must be a list of strings, got 1"),
     "deleted ids": (lambda index: index.delete([1]), "ids must be .* got 1"),
     "a path": (lambda _: Index.open(None), "path must be a string or a path, got None"),  # type: ignore[arg-type] # as all here
+    "an inherited option": (
+        lambda index: Index.open(index.path, fitted=5),  # type: ignore[arg-type]
+        "fitted must be a FittedWeights or a string or a path or None, got 5",
+    ),
     "a weight": (lambda _: Settings(a="high"), "a must be a number or None, got 'high'"),  # type: ignore[arg-type]
     "a list of words": (lambda _: diff(["a"], ["b"]), r"a must be .*, got \['a'\]"),  # type: ignore[arg-type]
     "a model": (lambda _: vocabtool.inspect(5), "model must be a string or a path, got 5"),  # type: ignore[arg-type]

@@ -141,15 +141,15 @@ def _rules_of(
     kind: Any,
 ) -> tuple[Types, dict[str, tuple[str, ...]], dict[str, tuple[float, float]], dict[str, object]]:
     """Return the types, choices, ranges and defaults of the options of a dataclass."""
-    scope = vars(sys.modules[kind.__module__])
-    types = {field.name: _accepted_types(field.type, scope) for field in fields(kind)}
+    owners = {name: base for base in reversed(kind.__mro__) for name in get_annotations(base)}
+    scopes = {name: vars(sys.modules[owner.__module__]) for name, owner in owners.items()}
+    types = {field.name: _accepted_types(field.type, scopes[field.name]) for field in fields(kind)}
     defaults = {field.name: field.default for field in fields(kind)}
     choices, ranges = {}, {}
     for name, option in options_of(kind).items():
         # Only options have hints that can be evaluated: other fields may have types that are
         # imported for type checkers alone.
-        owner = next(base for base in kind.__mro__ if name in get_annotations(base))
-        hint = eval(get_annotations(owner)[name], vars(sys.modules[owner.__module__]))  # noqa: S307 - our own annotation
+        hint = eval(get_annotations(owners[name])[name], scopes[name])  # noqa: S307 - our own annotation
         if allowed := choices_in(hint):
             choices[name] = allowed
         if option.least is not None:
