@@ -160,8 +160,8 @@ def totals(
 def best(n: int, statistics: Statistics, query: KeywordQuery, among: Sql, limit: int) -> Sql:
     """Return tables for WITH. The last one, ``every``, has the columns of :func:`totals`.
 
-    Its rows are the best ``limit`` documents, all that match an identifier, and some others.
-    ``among``: a condition on ``doc``.
+    Its rows are the best ``limit`` documents, all that match an identifier, and some others, whose
+    scores may lack postings. ``among``: a condition on ``doc``.
 
     Most postings are those of frequent words, which add little to a score. So the scores by the
     other clauses are computed first. The ``limit``-th best of them is the ``least`` score that a
@@ -391,7 +391,7 @@ def both_legs(
 ) -> Sql:
     """Return a statement that selects a row for each candidate, by ``doc``.
 
-    - ``words``: from :func:`best`.
+    - ``words``: from :func:`best`. A ``score`` may be too low outside the keyword leg.
     - ``near``: selects the nearest documents. ``similarity``: that of any other document ``d``.
     - ``has_codes``: whether a clause of the query is for a code.
 
