@@ -300,6 +300,29 @@ def test_entries_of_marian_by_name(tmp_path: Path) -> None:
     assert file.split(TEXTS) == folder.split(TEXTS)
 
 
+@pytest.mark.parametrize("name", ["0_WordEmbeddings", "0_StaticEmbedding"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_folder_of_a_module_has_no_links(name: str, whole: bool, tmp_path: Path) -> None:
+    """A link in a model, of a folder or a file, must not have other files read as its words."""
+    model, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    model.mkdir()
+    elsewhere.mkdir()
+    stop_words = {"stop_words": [], "do_lower_case": False}
+    write_json(elsewhere / "whitespacetokenizer_config.json", {"vocab": ["a"], **stop_words})
+    write_json(elsewhere / "tokenizer.json", {"model": {"type": "WordLevel", "vocab": {"a": 0}}})
+    (elsewhere / "model.safetensors").write_bytes(bytes(9))
+    kind = f"sentence_transformers.models.{name[2:]}"
+    write_json(model / "modules.json", [{"idx": 0, "name": "0", "path": name, "type": kind}])
+    if whole:
+        (model / name).symlink_to(elsewhere)
+    else:
+        (model / name).mkdir()
+        for file in elsewhere.iterdir():
+            (model / name / file.name).symlink_to(file)
+    with pytest.raises(VocabtoolError, match="symbolic link|no vocabulary in it"):
+        vocabtool.inspect(model)
+
+
 STOP = ("the", "of", "And", "'s", "a", "--")
 ENTRIES = ("PADDING_TOKEN", "the", "queen", "King", "king", "don't", "U.S.", "naïve", "café,", "x")
 SENTENCES = (

@@ -137,7 +137,7 @@ def path_of(model: str | Path) -> Path:
     for find in (find_static, find_onnx):
         with suppress(VocabtoolError):  # any other model
             tokenizer = find(path).tokenizer
-            return path if tokenizer.parent == path else tokenizer
+            return path if tokenizer.parent == path or files.leads_away(tokenizer) else tokenizer
     return path
 
 
@@ -156,7 +156,10 @@ def _module_folder(folder: Path, module: dict[str, Any]) -> Path:
         path = json_file.expect(module.get("path"), str, "the path of a module")
         if path in ("", "."):
             return folder
-        return named_file(folder, path.encode("utf-8", "surrogatepass"))
+        home = named_file(folder, path.encode("utf-8", "surrogatepass"))
+    with reading(str(home)):
+        files.refuse_link(home)
+    return home
 
 
 def find_word_embeddings(folder: Path) -> Path | None:
