@@ -319,7 +319,7 @@ def test_the_folder_of_a_module_has_no_links(name: str, whole: bool, tmp_path: P
         (model / name).mkdir()
         for file in elsewhere.iterdir():
             (model / name / file.name).symlink_to(file)
-    with pytest.raises(VocabtoolError, match="symbolic link|no vocabulary in it"):
+    with pytest.raises(VocabtoolError, match=r"symbolic link|no vocabulary in it"):
         vocabtool.inspect(model)
 
 
