@@ -83,7 +83,6 @@ def diff(
 
 
 def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Diff:
-    """Compare the entries of two vocabularies. The arguments are those of :func:`diff`."""
     folds = parse_folds(fold)
     picked = [
         PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)

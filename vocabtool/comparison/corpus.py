@@ -116,7 +116,6 @@ def count_use(
             f"for example {RULE}; without a rule, each tokenizer splits the corpus by its own"
         )
     splitter = Rule(parse_rule(rule))
-
     # The texts of the entries of A and B that can be words.
     sides = []
     for vocabulary in (a, b):
@@ -134,7 +133,6 @@ def count_use(
                     "with capitals; choose another with --rule, or use --fold case"
                 )
     union = Union.of(*sides)
-
     # How often each of these texts is a word of the corpus.
     counts = np.zeros(len(union), np.int64)
     documents = tokens = 0
@@ -260,11 +258,10 @@ def count_cuts(
 
 
 class _Side:
-    """Counts of one model while the corpus is read.
+    """Counts of one model. ``texts``: distinct texts of its entries, without markers, length t.
 
-    ``texts``: of its entries, without markers, distinct: large_binary, length t. ``cut_by_other``:
-    int64, shape (t,), how often the other model cuts a word with this text. ``pieces_of_other``:
-    what it makes of the word, by the position in ``texts``.
+    ``cut_by_other``: shape (t,), how often the other model cuts a word with this text.
+    ``pieces_of_other``: what it makes of the word, by the position in ``texts``.
     """
 
     def __init__(self, words: Words, folds: Collection[Fold]) -> None:

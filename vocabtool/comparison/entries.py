@@ -71,7 +71,6 @@ Truths = NDArray[np.bool_]
 
 
 def byte_strings(entries: pa.LargeBinaryArray) -> ByteStrings:
-    """Return an array as :class:`ByteStrings`, the inverse of ``to_arrow``."""
     _, offsets, data = entries.buffers()
     bounds = np.zeros(1, np.int64)
     if offsets is not None and len(entries):
@@ -134,7 +133,6 @@ class Union:
 
     @classmethod
     def of(cls, a: pa.LargeBinaryArray, b: pa.LargeBinaryArray) -> Union:
-        """Compare the entries of A and of B. Equal entries of one side count once."""
         encoded = pa.concat_arrays([a, b]).dictionary_encode()
         numbers = integers(encoded.indices).astype(np.int64)
         sides = []

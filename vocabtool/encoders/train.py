@@ -83,7 +83,6 @@ def train(sources: Sources, request: Training) -> TrainedVectors:
     read = request.read or ReadOptions()
     read.refuse_weights()
     size, split = extent(sources, read=read).bytes, Rule(parse_rule(rule)).token_codes
-
     # Read the texts as numbers of words.
     number_of = {b"": 0}  # 0 stands for what gets no vector
     texts: list[NDArray[np.int32]] = []

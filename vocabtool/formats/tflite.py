@@ -90,7 +90,6 @@ class _Model:
             self._read_constants(tensors, f"graph {number}, tensor ")
 
     def _tables(self, table: Table, field: int) -> Tables:
-        """Return the tables in a field, and count them against the limit."""
         tables = table.tables(field)
         self._tables_left -= len(tables)
         if self._tables_left < 0:
@@ -127,7 +126,6 @@ class _Model:
     def _read_tokenizer(
         self, operator: Table, custom: bytes, operands: list[Table], name: str, place: Place
     ) -> None:
-        """Add the vocabulary of a custom operator; skip an operator that has no words."""
         op = SAME_AS.get(custom, custom.removeprefix(b"Flex"))
         options, data = self._bytes(operator, OPERATOR_CUSTOM_OPTIONS), b""
         if op == SENTENCEPIECE:
@@ -165,7 +163,6 @@ class _Model:
         return self._bytes(buffer, BUFFER_DATA)
 
     def _bytes(self, table: Table, field: int) -> bytes:
-        """Return the bytes in a field, and count them against the limit of all reads."""
         value = table.vector(field, "u1")
         self._bytes_left -= len(value)
         if self._bytes_left < 0:

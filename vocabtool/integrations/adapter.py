@@ -229,13 +229,11 @@ def quote_value(value: object) -> str:
 
 
 def check_depth(depth: int, given: object) -> None:
-    """Raise :class:`InvalidCondition` if the filter ``given`` is nested too deep."""
     if depth > MAX_DEPTH:
         raise invalid(f"more than {MAX_DEPTH} nested filters", given)
 
 
 def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
-    """Raise :class:`InvalidCondition` if the operator of the filter ``given`` is not allowed."""
     if operator not in allowed:
         raise invalid(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
 

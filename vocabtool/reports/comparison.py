@@ -62,8 +62,7 @@ def save_diff(
     ``format``: by default, the format of the file's ending, or ``text`` for other endings.
     ``most``: maximum number of entries in each list. By default, ``json``, ``csv`` and ``parquet``
     contain all entries, and ``text`` and ``html`` contain a few.
-    ``only``: write only one complete list: the entries only in A (``a``), the entries only in B
-    (``b``), or the entries in both (``both``).
+    ``only``: write only one complete list: entries only in A (``a``), only in B, or in ``both``.
 
     Raises ``ValueError`` if ``only`` is given for ``json`` or ``html``, and :class:`NotFound` if
     the file's folder does not exist.
@@ -95,7 +94,6 @@ def diff_html(comparison: Diff) -> str:
 
 
 def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a complete list, for CSV and Parquet."""
     for part in parts:
         places = comparison.places(part, most)
         for start in range(0, len(places), CHUNK):
@@ -133,7 +131,6 @@ def _side_data(side: Side) -> dict[str, Any]:
 
 
 def _use_data(use: Use) -> dict[str, Any]:
-    """Return the JSON object of a corpus that one rule splits."""
     known = {
         **{"a": use.known_a, "b": use.known_b},
         **{name: getattr(use, name) for name in ("both", "only_a", "only_b", "neither")},
@@ -154,7 +151,6 @@ def _use_data(use: Use) -> dict[str, Any]:
 
 
 def _cuts_data(cuts: Cuts) -> dict[str, Any]:
-    """Return the JSON object of a corpus that each side splits by its own rule."""
     data: dict[str, Any] = {"sources": list(cuts.sources), "documents": cuts.documents}
     for side, cut in (("a", cuts.a), ("b", cuts.b)):
         rows = cut.kept.slice(0, JSON_WORDS).to_pylist()
