@@ -90,9 +90,6 @@ def diff_html(comparison: Diff) -> str:
     return diff_report(comparison).summary()
 
 
-# For programs.
-
-
 def _rows(comparison: Diff, parts: Sequence[Part], most: int | None) -> Iterator[tuple[Any, ...]]:
     for part in parts:
         places = comparison.places(part, most)
@@ -164,9 +161,6 @@ def _cuts_data(cuts: Cuts) -> dict[str, Any]:
             "kept": {"words": len(cut.kept), "tokens": cut.kept_tokens, "commonest": rows},
         }
     return data
-
-
-# For people.
 
 
 def _sections(comparison: Diff, most: int) -> Iterator[Section]:
