@@ -311,7 +311,7 @@ def plain_form(text: str) -> str:
 def may_touch(plain: str) -> tuple[bool, bool]:
     """Return whether letters may directly precede a word, and whether they may follow it.
 
-    They may beside a character of a script without spaces, such as Chinese.
+    They may, where the word has a character of a script without spaces, such as Chinese.
     """
     before, after = plain[:1].translate(SHAPES), plain[-1:].translate(SHAPES)
     return before in ("c", "t"), after in ("c", "t")

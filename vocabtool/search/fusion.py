@@ -141,7 +141,7 @@ def shared_ranks(scores: Scores) -> Places:
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:
-    """Return the first index that ties with each score, best first. Other ``tiers`` never tie."""
+    """Return, for each of falling ``scores``, the index of its first tie in the same tier."""
     places = np.arange(len(scores))
     if len(scores) < 2:
         return places
