@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+SECONDS = 3_600  # a file; pytest limits each test, but not imports and the end of a process
 MARK = b"\n# own process: "
 LIBRARIES = {
     "keras",
@@ -143,7 +144,12 @@ class OwnProcess(pytest.Item):
         environment = {**os.environ, "PYTEST_ADDOPTS": ""}  # they are among the options
         with (folder / "output").open("w+b") as output:
             code = subprocess.run(
-                command, cwd=self.config.rootpath, env=environment, stdout=output, stderr=output
+                command,
+                cwd=self.config.rootpath,
+                env=environment,
+                stdout=output,
+                stderr=output,
+                timeout=SECONDS,
             ).returncode
             output.seek(0)
             sys.stdout.write(output.read().decode("utf-8", "replace"))

@@ -549,7 +549,9 @@ class ShardMaker:
             return slab
         lookup = words.look_up(slab.table.column(TEXT).chunk(0))
         unknown, counts = unknown_words(lookup, self._encoder.max_tokens)
-        return replace(slab, lookup=lookup, unknown=unknown, counts=counts)
+        # Other encoders do not use it, and it would take memory until the slab is encoded.
+        shared = lookup if isinstance(self._encoder, StaticEncoder) else None
+        return replace(slab, lookup=shared, unknown=unknown, counts=counts)
 
     def _encode(self, slab: Slab) -> Slab:
         texts, dtype, unknown = slab.table.column(TEXT).chunk(0), self._plan.dtype, slab.unknown

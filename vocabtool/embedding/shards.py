@@ -305,8 +305,8 @@ class Slab:
     - ``start``: number of rows of the shard before this slab; ``None`` if that is not known.
     - ``table``: the columns ``id``, ``text`` and the kept fields. Each has one chunk. Strings may
       contain invalid UTF-8. Once encoded: the columns of the shard.
-    - ``lookup``: the words of the texts, and ``unknown``: those of them that the encoder does not
-      know. Both are ``None`` until they are looked up.
+    - ``lookup``: the words of the texts, for word vectors. ``unknown``: those that the encoder does
+      not know. Both are ``None`` until they are looked up.
     """
 
     shard: int
