@@ -1,5 +1,7 @@
 """What the README and the site show is what happens, and links of the repository lead somewhere."""
 
+# own process: TensorFlow, in code of the pages
+
 from __future__ import annotations
 
 import doctest
