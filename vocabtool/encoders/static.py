@@ -94,47 +94,6 @@ SEGMENT_WORDS: Final = 64  # summed in float32; the sums of a longer text are ad
 KnownRows = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 
-def mean_vectors(
-    known: KnownRows, matrix: Vectors, weights: NDArray[np.float32] | None = None
-) -> Vectors:
-    """Return the vector of each of n texts: float32, shape (n, dim), of unit length or zero.
-
-    ``matrix``: float32, shape (words, dim). ``weights``: float32, shape (words,), or ``None`` for
-    equal weights. Words are summed in float32, and the sums of a text of more than
-    :data:`SEGMENT_WORDS` words are added in float64.
-    """
-    rows, offsets = known
-    starts = offsets  # of the segments; a short text is one segment
-    segments = np.maximum(-(-np.diff(offsets) // SEGMENT_WORDS), 1)  # the number in each text
-    has_long_texts = segments.max(initial=1) > 1
-    if has_long_texts:
-        first_segment = np.cumsum(segments) - segments
-        number_in_text = np.arange(int(segments.sum())) - np.repeat(first_segment, segments)
-        starts = np.repeat(offsets[:-1], segments) + SEGMENT_WORDS * number_in_text
-        starts = np.append(starts, offsets[-1])
-    values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
-    sums: NDArray[np.floating]
-    if len(starts) == 2:  # a query: to import scipy would take longer than the whole search
-        sums = np.add.reduce(values[:, None] * matrix[rows], axis=0, keepdims=True)
-    else:  # a sparse matrix with one row per segment, multiplied by the matrix of word vectors
-        from scipy.sparse import csr_array
-
-        shape = (len(starts) - 1, len(matrix))
-        sums = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
-    if has_long_texts:
-        sums = np.add.reduceat(sums, first_segment, axis=0, dtype=np.float64)
-    norms: NDArray[np.float64] = np.sqrt(
-        np.einsum("ij,ij->i", sums, sums, dtype=np.float64, casting="same_kind")
-    )
-    if not np.isfinite(norms).all():
-        raise VocabtoolError(
-            "the mean of a text's word vectors is not finite: a vector in the file contains "
-            "infinity or NaN, or numbers whose sum is too large for float32"
-        )
-    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    return (sums * scale[:, None]).astype(np.float32, copy=False)
-
-
 class StaticEncoder(Encoder):
     """Computes weighted means of word vectors, of unit length; zero without known words."""
 
@@ -195,16 +154,16 @@ class StaticEncoder(Encoder):
 
     def encode(self, texts: Texts) -> Vectors:
         """Return the vector of each text: float32, shape (n, dim), unit length or zero."""
-        array = texts_array(texts)
+        array, look_up = texts_array(texts), self.words.tokenizer.look_up
         starts = range(0, max(len(array), 1), self.max_batch)
         batches = (array.slice(start, self.max_batch) for start in starts)
-        means = [self._means(self._known_rows(self._look_up(batch))) for batch in batches]
+        means = [self._means(self._known_rows(look_up(batch))) for batch in batches]
         return means[0] if len(means) == 1 else np.concatenate(means)
 
     def encode_batches(
         self, texts: pa.StringArray, size: int, lookup: WordLookup | None = None
     ) -> list[Vectors]:
-        rows, offsets = self._known_rows(self._look_up(texts) if lookup is None else lookup)
+        rows, offsets = self._known_rows(lookup or self.words.tokenizer.look_up(texts))
         vectors = []
         for start in range(0, len(texts), size):
             bounds = offsets[start : start + size + 1]
@@ -224,7 +183,7 @@ class StaticEncoder(Encoder):
         counts = np.zeros(words, np.int64)
         documents = tokens = 0
         for batch in in_batches(islice(texts, most), BATCH_ROWS):
-            rows, offsets = self._known_rows(self._look_up(texts_array(batch)))
+            rows, offsets = self._known_rows(self.words.tokenizer.look_up(texts_array(batch)))
             tokens += len(rows)
             documents += len(batch)
             # A text counts once for each row that it contains.
@@ -254,15 +213,47 @@ class StaticEncoder(Encoder):
         return StaticEncoder, (self.vectors, self.options), {"_notes": self._notes}
 
     def _means(self, known: KnownRows) -> Vectors:
+        """Return the vector of each of n texts: float32, shape (n, dim), of unit length or zero.
+
+        Words are summed in float32, and the sums of a text of more than :data:`SEGMENT_WORDS` words
+        are added in float64.
+        """
         if self.needs_fit:
             raise VocabtoolError(
                 f"{self.vectors.file}: the weights of words must first be fitted on a sample of "
                 "the corpus: use the encoder that encoder.fit(texts) returns"
             )
-        return mean_vectors(known, self.vectors.matrix, self._weights)
+        matrix, (rows, offsets) = self.vectors.matrix, known
+        starts = offsets  # of the segments; a short text is one segment
+        segments = np.maximum(-(-np.diff(offsets) // SEGMENT_WORDS), 1)  # the number in each text
+        has_long_texts = segments.max(initial=1) > 1
+        if has_long_texts:
+            first_segment = np.cumsum(segments) - segments
+            number_in_text = np.arange(int(segments.sum())) - np.repeat(first_segment, segments)
+            starts = np.repeat(offsets[:-1], segments) + SEGMENT_WORDS * number_in_text
+            starts = np.append(starts, offsets[-1])
+        weights = self._weights
+        values = np.ones(len(rows), np.float32) if weights is None else weights[rows]
+        sums: NDArray[np.floating]
+        if len(starts) == 2:  # a query: to import scipy would take longer than the whole search
+            sums = np.add.reduce(values[:, None] * matrix[rows], axis=0, keepdims=True)
+        else:  # a sparse matrix with one row per segment, multiplied by the matrix of word vectors
+            from scipy.sparse import csr_array
 
-    def _look_up(self, texts: pa.StringArray) -> WordLookup:
-        return self.words.tokenizer.look_up(texts)
+            shape = (len(starts) - 1, len(matrix))
+            sums = csr_array((values, rows, starts.astype(np.int32)), shape) @ matrix
+        if has_long_texts:
+            sums = np.add.reduceat(sums, first_segment, axis=0, dtype=np.float64)
+        norms: NDArray[np.float64] = np.sqrt(
+            np.einsum("ij,ij->i", sums, sums, dtype=np.float64, casting="same_kind")
+        )
+        if not np.isfinite(norms).all():
+            raise VocabtoolError(
+                "the mean of a text's word vectors is not finite: a vector in the file contains "
+                "infinity or NaN, or numbers whose sum is too large for float32"
+            )
+        scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+        return (sums * scale[:, None]).astype(np.float32, copy=False)
 
     def _known_rows(self, lookup: WordLookup) -> KnownRows:
         rows: NDArray[np.integer]
