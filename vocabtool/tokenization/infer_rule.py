@@ -544,21 +544,15 @@ def _step_back(point: TracePoint) -> tuple[tuple[Step, ...], list[TracePoint]] |
         return point.reference.name
     for caller, call in callers:
         if call.op in BRANCHES:
+            # A branch is followed only if every batch with texts runs it.
             condition = TracePoint(point.linker, caller, call.data_input(0), point.calls[:-1])
-            _check_branch(condition, call, point.body)
+            least = LEAST_SIZES.get(condition.node.op) if condition.node is not None else None
+            is_least = least is not None and condition.input(1).scalar() == least
+            if not is_least or not _is_size(condition.input(0)):
+                raise Unclear(printable(call.op), "the text may decide which branch runs")
+            if point.body.name not in call.functions_of(b"then_branch"):
+                raise Unclear(printable(call.op), NO_TEXTS)
     return (), [point.outside(*call) for call in callers]
-
-
-def _check_branch(condition: TracePoint, branch: Node, body: Body) -> None:
-    """Raise :class:`Unclear` if a batch with texts might skip this branch."""
-    test = condition.node
-    if test is not None and test.op in LEAST_SIZES:
-        least = condition.input(1).scalar()
-        if least == LEAST_SIZES[test.op] and _is_size(condition.input(0)):
-            if body.name in branch.functions_of(b"then_branch"):
-                return
-            raise Unclear(printable(branch.op), NO_TEXTS)
-    raise Unclear(printable(branch.op), "the text may decide which branch runs")
 
 
 def _is_size(number: TracePoint) -> bool:

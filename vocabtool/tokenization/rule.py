@@ -101,7 +101,9 @@ class Rule:
     def token_codes(self, texts: pa.StringArray) -> TokenCodes:
         """Return the words of texts as codes. If possible, equal chunks are split only once."""
         is_short = texts.nbytes < SHORT
-        if not self.works_between_blanks(texts) or (is_short and self.ngrams):
+        # A text with NUL cannot be cut, because some steps end a text there.
+        can_be_cut = self.works_between_blanks and text_data(texts).all()
+        if not can_be_cut or (is_short and self.ngrams):
             return TokenCodes.encode(self.tokens(texts))
         if is_short:
             return self._remembered_codes(texts)
@@ -133,14 +135,6 @@ class Rule:
         lengths = [*map(len, words)]
         return TokenCodes(np.array(codes, np.int32), starts_of(lengths), string_array(distinct))
 
-    def works_between_blanks(self, texts: pa.StringArray) -> bool:
-        """Return whether each chunk between blanks can be split into words on its own.
-
-        Steps that make n-grams, and all steps after them, are not considered. A text with NUL
-        cannot be cut, because some steps end a text there.
-        """
-        return self._is_local and bool(text_data(texts).all())
-
     @cached_property
     def _first_join(self) -> int:
         """The index of the first step that makes n-grams; the number of steps if there is none."""
@@ -148,8 +142,12 @@ class Rule:
         return next(joins, len(self.steps))
 
     @cached_property
-    def _is_local(self) -> bool:
-        """Whether a step splits at ASCII whitespace, and each step before it treats parts alone."""
+    def works_between_blanks(self) -> bool:
+        """Whether each chunk between blanks can be split into words on its own.
+
+        A step must split at ASCII whitespace, and each step before it treat parts alone. Steps that
+        make n-grams, and all steps after them, are not considered.
+        """
         tokens = Tokens.whole(string_array([BLANKS]))
         for step in self.steps[: self._first_join]:
             if not step.local:
