@@ -41,7 +41,6 @@ from vocabtool.documents.tables import (
 from vocabtool.errors import (
     GIT_LFS,
     InvalidFile,
-    NotFound,
     UnsupportedFormat,
     VocabtoolError,
     reading,
@@ -316,17 +315,6 @@ def checksum_of(given: ArrayLike) -> str:
             checksum, np.ascontiguousarray(array[start : start + step]).tobytes()
         )
     return f"{array.dtype} {array.shape} {checksum:08x}"
-
-
-def dim_of(given: Given | None, sources: Sources, read: ReadOptions) -> int:
-    """Return the length of the ``given`` or the documents' vectors. Raises :class:`NotFound`."""
-    if given is not None:
-        with open_vectors(given) as opened:
-            return opened.dim
-    for batch in batches(sources, replace(read, on_duplicate=None), log=ReadLog()):
-        if batch.vectors is not None and len(batch):
-            return int(batch.vectors.shape[1])
-    raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
 def read_vector(name: str) -> Vectors:

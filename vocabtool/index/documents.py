@@ -436,8 +436,12 @@ def groups_of_index(
 
     ``sources``: ``None`` for all ``known``. Raises :class:`NotFound` and :class:`VocabtoolError`.
     """
-    known = [_locate(source, index) for source in known]
-    chosen = known
+    located = []
+    for source in known:  # the directory of a FILE may have moved together with the index
+        moved = os.path.normpath(os.path.join(index.absolute(), source.beside))  # noqa: PTH118 - "..", too
+        other = replace(source, at=moved)
+        located.append(other if not is_there(source) and is_there(other) else source)
+    known = chosen = located
     if sources is None and not known:
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
     if sources is not None:
@@ -546,10 +550,3 @@ def is_there(source: Source) -> bool:
         return any(map(os.path.exists, find(source.path, source.options)[:1]))
     except NotFound:
         return False
-
-
-def _locate(source: Source, index: Path) -> Source:
-    """Return the source, with a new directory if it was moved together with the index."""
-    moved = os.path.normpath(os.path.join(index.absolute(), source.beside))  # noqa: PTH118 - "..", too
-    other = replace(source, at=moved)
-    return other if not is_there(source) and is_there(other) else source

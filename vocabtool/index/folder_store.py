@@ -61,6 +61,7 @@ from vocabtool.system.own_files import (
     sync_folder,
     telling_full_disk,
 )
+from vocabtool.vocabulary import encode
 
 AS_COMMITTED: Final = "nothing was changed since the last commit"
 OF_FILES: Final = {VECTORS: "vectors", **dict.fromkeys((NAME, *JOURNALS), "documents")}
@@ -276,7 +277,8 @@ def compact(path: Path, progress: Progress | None = None) -> int:
                     if live[row]:
                         ids.append(id_)
                         texts.append(text)
-                        facts.append([_as_bytes(value) for value in values])
+                        # Strings become bytes again, as they were before they were stored.
+                        facts.append([encode(v) if isinstance(v, str) else v for v in values])
                 if ids:
                     _, block = next(vectors.blocks(first, end, end - first))
                     files.append_values(ids, texts, facts, columns, block[live[first:end]])
@@ -298,11 +300,6 @@ def compact(path: Path, progress: Progress | None = None) -> int:
         make_current(build, final)
         recover(path, read_commit(path))
         return manifest.deleted
-
-
-def _as_bytes(value: object) -> object:
-    """Return a string as bytes, as it was before it was stored; other values stay."""
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def copy(path: Path, new: Path, progress: Progress | None = None) -> None:

@@ -613,7 +613,7 @@ class FolderTransaction:
         return weighted_terms(self._cutter, texts, values(), self.searched_fields)
 
     def delete(self, rows: Rows) -> None:
-        self._is_deleted = self._all_deleted()
+        self._is_deleted = np.pad(self._is_deleted, (0, self.rows - len(self._is_deleted)))
         self._is_deleted[rows] = True
 
     def set_source(self, rows: Rows, source: int) -> bool:
@@ -636,11 +636,6 @@ class FolderTransaction:
     def canaries(self) -> Canaries:
         return canaries_of(self._before)
 
-    def _all_deleted(self) -> Mask:
-        """Return the mask of deleted rows, as long as there are rows now."""
-        new = np.zeros(self.rows - len(self._is_deleted), np.bool_)
-        return np.concatenate([self._is_deleted, new])
-
     def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None
     ) -> None:
@@ -648,7 +643,7 @@ class FolderTransaction:
 
         ``codes``: whether approximate search may be built, which may take long.
         """
-        self._is_deleted = self._all_deleted()
+        self._is_deleted = np.pad(self._is_deleted, (0, self.rows - len(self._is_deleted)))
         self._vectors.flush()
         os.fsync(self._vectors.fileno())
         keywords = manifest.keywords

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,6 @@ from vocabtool.documents.vectors import (
     Matcher,
     check_counts,
     checksum_of,
-    dim_of,
     open_vectors,
 )
 from vocabtool.embedding.embed import sample
@@ -55,6 +54,7 @@ from vocabtool.encoders.encoder import (
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
+    NotFound,
     OtherModel,
     VocabtoolError,
     reading,
@@ -242,7 +242,10 @@ class Loader:
                 self._began_at = last.began
                 self._content, self._hashed_files = last.content, last.begun
         elif last is not None and not last.finished and self._names_files:
-            self._refuse_after(last)
+            since = datetime.fromisoformat(last.began).timestamp() + 1  # it has no fraction
+            files = [(file.name, Path(file.name).stat()) for file in self._files[: last.begun]]
+            newer = [name for name, stat in files if max(stat.st_mtime, stat.st_ctime) > since]
+            raise FolderNotEmpty(self._name, (*map(NEWER.format, newer[:1]), HALF_DONE))
         writer.transaction.register_sources(self._sources)
         for group in self._groups:
             self._set_searched_fields(group)
@@ -290,15 +293,6 @@ class Loader:
         for file in self._files[: last.begun]:
             content = _hash_file(content, file)
         return content == last.content
-
-    def _refuse_after(self, last: Load) -> NoReturn:
-        since = datetime.fromisoformat(last.began).timestamp() + 1  # it has no fraction
-        details = []
-        for file in self._files[: last.begun]:
-            stat = Path(file.name).stat()
-            if max(stat.st_mtime, stat.st_ctime) > since:
-                details.append(NEWER.format(file.name))
-        raise FolderNotEmpty(self._name, (*details[:1], HALF_DONE))
 
     def _set_searched_fields(self, group: FileGroup) -> None:
         searched = group.read.searched_fields
@@ -644,18 +638,24 @@ def dim_of_own_vectors(sources: Sources, read: ReadOptions, vectors: Given | Non
     """Return the length of the user's own vectors, for a new index without a model.
 
     They are in ``vectors``, in a field of the documents, or in a folder that :func:`embed` wrote.
-    Raises ``ValueError`` if there are none.
+    Raises ``ValueError`` if there are none, and :class:`NotFound` if no document has one.
     """
     shards = shards_in(sources)
     if shards is not None:
         return Shards.open(shards).dim
-    if vectors is None and read.vector_field is None:
+    if vectors is not None:
+        with open_vectors(vectors) as opened:
+            return opened.dim
+    if read.vector_field is None:
         raise ValueError(
             "--model is missing; it may be omitted only with --vectors or --vector-field, "
             "or if FILE is one folder that embed wrote. If you have no model, make one "
             "from your texts: vocabtool train FILE... -o words.npz, then --model words.npz"
         )
-    return dim_of(vectors, sources, read)
+    for batch in batches(sources, replace(read, on_duplicate=None), log=ReadLog()):
+        if batch.vectors is not None and len(batch):
+            return int(batch.vectors.shape[1])
+    raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
 def weights_in_shards(shards: Path) -> FittedWeights | None:

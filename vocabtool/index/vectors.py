@@ -396,7 +396,12 @@ class VectorLeg:
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
         """Return the best of the rows without codes."""
         block, metric = self._rest_in_memory(), self._metric
-        blocks = [block] if block is not None else self._rest_in_blocks()
+        blocks: Iterable[Block] = (  # read from the file
+            Block.of(np.arange(first, first + len(vectors)), vectors, metric)
+            for first, vectors in self.raw.blocks(self._coded, self.raw.count)
+        )
+        if block is not None:
+            blocks = [block]
         if allowed is not None:
             blocks = (block.among(allowed) for block in blocks)
         return merge_best((block.best(query, limit, metric) for block in blocks), limit)
@@ -411,11 +416,6 @@ class VectorLeg:
                 rows, vectors = np.arange(start, raw.count), raw.slice(start, raw.count)
                 self._kept = Block.of(rows, vectors, self._metric)
             return self._kept
-
-    def _rest_in_blocks(self) -> Iterator[Block]:
-        """Read the rows without codes from the file, in blocks."""
-        for first, vectors in self.raw.blocks(self._coded, self.raw.count):
-            yield Block.of(np.arange(first, first + len(vectors)), vectors, self._metric)
 
     def _parts(self, rows: Rows) -> list[Rows]:
         """Cut rows into parts whose vectors need at most 16 MiB of memory; at least one part."""
