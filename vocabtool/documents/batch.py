@@ -244,10 +244,6 @@ def strings(texts: Sequence[bytes | None]) -> pa.StringArray:
     return pa.array(texts, pa.binary()).view(pa.string())
 
 
-def null_columns(request: Request, count: int) -> dict[str, pa.StringArray]:
-    return {name: pa.nulls(count, pa.string()) for name in request.read.kept_fields}
-
-
 def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
     """Return the offsets of the texts in their Arrow buffer: int32, shape (n + 1,)."""
     if not len(texts):

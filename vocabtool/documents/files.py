@@ -410,15 +410,15 @@ def is_repeatable(source: object) -> bool:
 def _flat(sources: object) -> Iterator[object]:
     """Yield the single sources of nested lists. A list of documents is one source."""
     names, documents = str | PathLike, bytes | Document | Mapping
-
-    def is_container(source: object) -> bool:
-        return not isinstance(source, names | documents) and (
-            is_indexable(source) or is_table(source) or isinstance(source, Iterable)
-        )
-
     if not isinstance(sources, list | tuple) or not sources or isinstance(sources[0], documents):
         yield sources
-    elif all(isinstance(s, names) for s in sources) or any(map(is_container, sources)):
+        return
+    # Names, or at least one container of documents.
+    if all(isinstance(source, names) for source in sources) or any(
+        is_indexable(source) or is_table(source) or isinstance(source, Iterable)
+        for source in sources
+        if not isinstance(source, names | documents)
+    ):
         for source in sources:
             if isinstance(source, documents):
                 wanted = "a list must contain either sources or documents"

@@ -40,7 +40,6 @@ from vocabtool.documents.batch import (
     gather,
     in_size,
     joined_text,
-    null_columns,
     numbers_of,
     row_of,
     strings,
@@ -75,7 +74,7 @@ def read_lines(file: Readable, request: Request) -> Iterator[Batch]:
         rows = np.flatnonzero(pc.binary_length(pc.ascii_trim(texts, BLANKS)))
         if request.skip_unread(len(rows)):
             continue
-        columns = null_columns(request, len(rows))
+        columns = dict.fromkeys(request.read.kept_fields, pa.nulls(len(rows), pa.string()))
         batch = Batch(request.source, texts.take(pa.array(rows)), first + rows, columns=columns)
         yield from in_size(batch, request.size)
 

@@ -40,7 +40,6 @@ from vocabtool.documents.batch import (
     as_string,
     in_size,
     join_texts,
-    null_columns,
     spans,
     strings,
     text_column,
@@ -131,6 +130,7 @@ class Columns:
         """Refuse invalid rows. ``numbers``: int64, shape (n,)."""
         kept = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
         types = dict.fromkeys(request.read.kept_fields, pa.null())
+        nulls = pa.nulls(rows.num_rows, pa.string())
         for name, key in self.kept.items():
             types[name] = without_dictionary(rows.column(key).type)
         batch = Batch(
@@ -138,7 +138,7 @@ class Columns:
             join_texts([as_strings(rows.column(key), key) for key in self.texts]),
             numbers,
             None if self.id is None else as_strings(rows.column(self.id), self.id),
-            null_columns(request, rows.num_rows) | kept,
+            dict.fromkeys(request.read.kept_fields, nulls) | kept,
             self._fields(rows, request) if request.whole else None,
             types=types,
         )
