@@ -162,5 +162,4 @@ def nasty_diff(*, corpus: bool = True) -> Diff:
 def text_of(found: OovReport | Diff, width: int | None = None) -> str:
     """What standard output shows: a terminal of that width, or no terminal."""
     report = comparison.diff_report(found) if isinstance(found, Diff) else oov.oov_report(found)
-    rows = render.render_rows(report) if width is None else render.render_text(report, width)
-    return "".join(rows)
+    return "".join(render.render_text(report, width))

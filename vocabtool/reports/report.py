@@ -239,8 +239,7 @@ def write(
         case "html":
             file.writelines(map(_bytes, _page(report)))
         case "text" | "table":
-            text = render_rows(report) if width is None else render_text(report, width)
-            file.writelines(map(_bytes, text))
+            file.writelines(map(_bytes, render_text(report, width)))
 
 
 def _bytes(text: str) -> bytes:
@@ -329,28 +328,19 @@ def _write_parquet(report: Report, file: BinaryIO) -> None:
 # Text.
 
 
-def render_text(report: Report, width: int) -> Iterator[str]:
-    """Yield the sections as text, ``width`` characters wide."""
-    return _render(report.sections(), partial(_drawn_table, width=width), width)
+def render_text(report: Report, width: int | None) -> Iterator[str]:
+    """Yield the lines of the sections, with an empty line between sections that have lines.
 
-
-def render_rows(report: Report) -> Iterator[str]:
-    """Yield the complete lists of a report, or its sections if it has no lists, with tabs."""
-    lists = [Section(table=table) for table in report.lists()]
-    return _render(lists or report.sections(), _tab_separated_table)
-
-
-def _render(
-    sections: Iterable[Section],
-    table_lines: Callable[[Section], Iterator[str]],
-    width: int = UNLIMITED,
-) -> Iterator[str]:
-    """Yield the lines of sections, with an empty line between sections that have lines."""
+    ``width``: in characters. ``None``: the complete lists, or the sections of a report that has no
+    lists, with tabs.
+    """
+    lists = [Section(table=table) for table in report.lists()] if width is None else []
+    table_lines = _tab_separated_table if width is None else partial(_drawn_table, width=width)
     before, has_lines = "", False
-    for section in sections:
+    for section in lists or report.sections():
         text = list(section.text)
         if section.prose:
-            text = [line for sentence in text for line in wrap(safe(sentence), width)]
+            text = [line for sentence in text for line in wrap(safe(sentence), width or UNLIMITED)]
         for line in chain(_lines(text), table_lines(section), _lines(section.notes)):
             yield before + line
             before, has_lines = "", True
