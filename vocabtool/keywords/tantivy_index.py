@@ -448,8 +448,12 @@ def _lockable(folder: Path) -> Iterator[Path]:
             (folder / LOCKS[0]).open("ab").close()
         except OSError as error:
             try:
-                made = TemporaryDirectory(dir=_temporary(), ignore_cleanup_errors=True)
-                links = Path(opened.enter_context(made))
+                parent = gettempdir()
+            except FileNotFoundError:
+                parent = "/dev/shm"  # noqa: S108 - writable in a read-only container, too
+            try:
+                temporary = TemporaryDirectory(dir=parent, ignore_cleanup_errors=True)
+                links = Path(opened.enter_context(temporary))
             except OSError as other:
                 what = f"{error.strerror}, and there is no folder for temporary files: set TMPDIR"
                 raise NotFound(f"{folder}: {what}") from other
@@ -459,13 +463,6 @@ def _lockable(folder: Path) -> Iterator[Path]:
                         (links / file.name).symlink_to(file.absolute())
             folder = links
         yield folder
-
-
-def _temporary() -> str:
-    try:
-        return gettempdir()
-    except FileNotFoundError:
-        return "/dev/shm"  # noqa: S108 - writable in a read-only container, too
 
 
 @contextmanager

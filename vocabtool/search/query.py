@@ -329,7 +329,13 @@ def parse_query(snapshot: Snapshot, text: str, settings: Settings) -> Query:
         identifiers = [word for word in words if word.identifier]
         is_alone = len(counting) == 1 and counting[0].word.surfaces
         if identifiers:
-            codes, unstemmed = _identifier_clauses(identifiers)
+            codes = tuple(map(Clause, dict.fromkeys(word.in_a_row for word in identifiers)))
+            if any(word.word.unstemmed for word in identifiers):
+                whole = (
+                    tuple(Term("words", form) for form in word.word.unstemmed) or word.in_a_row
+                    for word in identifiers
+                )
+                unstemmed = tuple(map(Clause, dict.fromkeys(whole)))
         elif settings.identifier is None and is_alone:  # search for the joined word
             codes = (Clause((counting[0].exact,)),)
     is_known = [w for w in counting if not w.unknown and (w.status is None or w.status.known)]
@@ -370,20 +376,6 @@ def _spelling_clauses(
                 boost = OTHER_SPELLING * min(1.0, own / other)
                 of_spellings[spelling] = Clause(spelling, boost)
     return of_spellings.values()
-
-
-def _identifier_clauses(
-    identifiers: Sequence[WeighedWord],
-) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
-    """Return ``codes`` and ``unstemmed`` of a :class:`KeywordQuery`."""
-    codes = tuple(Clause(terms) for terms in dict.fromkeys(word.in_a_row for word in identifiers))
-    if not any(word.word.unstemmed for word in identifiers):
-        return codes, ()
-    unstemmed = dict.fromkeys(
-        tuple(Term("words", whole) for whole in word.word.unstemmed) or word.in_a_row
-        for word in identifiers
-    )
-    return codes, tuple(map(Clause, unstemmed))
 
 
 def weigh_words(
