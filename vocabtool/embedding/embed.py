@@ -192,9 +192,13 @@ def embed(
         files = files_outside(sources, folder.path, read)
         watched = facts_of(files or ())
         encoder = fit_encoder(open_encoder(model), None if force else folder.weights(), files, read)
+        words = None
+        if encoder.words is not None:  # this decides which words of a text are unknown
+            facts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
+            words = hashlib.sha256(facts.encode()).hexdigest()
         plan = Plan(
             encoder=encoder.fingerprint,
-            words=_fingerprint_of_words(encoder),
+            words=words,
             dim=encoder.dim,
             inputs=watched,
             source=source,
@@ -304,14 +308,6 @@ def _check_arguments(
             raise ValueError(f"{name}: wanted at least 1, got {number}")
     if numbers["ray"] is None and ray_address is not None:
         raise ValueError("ray_address needs ray, the number of actors")
-
-
-def _fingerprint_of_words(encoder: Encoder) -> str | None:
-    """Return a hash of what decides which words of a text are unknown."""
-    if encoder.words is None:
-        return None
-    facts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
-    return hashlib.sha256(facts.encode()).hexdigest()
 
 
 def fit_encoder(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from math import log
@@ -55,6 +55,7 @@ from vocabtool.search.settings import Calibration, Settings
 from vocabtool.search.store import Snapshot
 from vocabtool.streams.stream import Stream
 from vocabtool.system.messages import Progress
+from vocabtool.system.parallel import in_batches
 from vocabtool.system.ranking import Near, RankedRows, Rows
 
 Kind = Literal["title", "hard"]
@@ -494,12 +495,13 @@ def sample_queries(snapshot: IndexSnapshot, count: int, seed: int) -> list[Pseud
     """Make two queries from each of ``count`` random documents, or of fewer if most are short."""
     generator = np.random.default_rng(seed)
     rows = generator.permutation(snapshot.rows_in_order())[: READ_PER_SAMPLE * count]
-
-    def queries_of(batch: list[int]) -> Iterator[PseudoQuery]:
+    queries: list[PseudoQuery] = []
+    for batch in in_batches(rows.tolist(), count):
         for row, document in zip(batch, snapshot.fetch_documents(np.array(batch)), strict=True):
-            yield from pseudo_queries(row, document, snapshot.cutter, generator)
-
-    return [*Stream.of(rows.tolist()).batch(count).flat_map(queries_of).take(2 * count)]
+            queries += pseudo_queries(row, document, snapshot.cutter, generator)
+            if len(queries) >= 2 * count:
+                return queries[: 2 * count]
+    return queries
 
 
 def rank_of(row: int, ranking: Rows) -> int:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache, wraps
-from inspect import Parameter, Signature, get_annotations, signature
+from inspect import Parameter, get_annotations, signature
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -99,7 +99,10 @@ def takes(
             try:
                 options = kind(*args, **kwargs)
             except TypeError:  # its message names the dataclass, which the caller does not know
-                _check_call(method.__name__, signature(kind), args, kwargs)
+                try:
+                    signature(kind).bind(*args, **kwargs)
+                except TypeError as error:
+                    raise TypeError(f"{method.__name__}: {error}") from None
                 raise
             return method(self, options)
 
@@ -107,15 +110,6 @@ def takes(
         return call
 
     return decorate
-
-
-def _check_call(
-    name: str, arguments: Signature, args: tuple[object, ...], kwargs: dict[str, object]
-) -> None:
-    try:
-        arguments.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{name}: {error}") from None
 
 
 def check_options(record: Any) -> None:
