@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
@@ -247,5 +246,7 @@ class MappedStrings(ByteStrings):
 
 def hashes_of(entries: Iterable[bytes]) -> NDArray[np.uint64]:
     """Return a hash of each entry: uint64, shape (n,). Nobody can make many entries share one."""
+    from hashlib import blake2b  # takes 4 MB, and only an index of word vectors needs it
+
     digests = [blake2b(entry, digest_size=HASH_BYTES).digest() for entry in entries]
     return np.frombuffer(b"".join(digests), "<u8")
