@@ -461,9 +461,9 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
     for number, item in _number_items(source, request):
         try:
             if isinstance(item, Document):
-                kept = kept_of(item.fields, request.read.kept_fields)
+                values = kept_of(item.fields, request.read.kept_fields)
                 vector = own_vector(item.fields, request)
-                row = Row(number, as_bytes(item.text), as_bytes(item.id), kept, {}, vector)
+                row = Row(number, as_bytes(item.text), as_bytes(item.id), values, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
                 if request.read.id_field is None and has_own_id(item):
@@ -520,12 +520,12 @@ def row_of(value: object, number: int, request: Request) -> Row:
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
     text = joined_text(value, read.fields) if read.fields else as_bytes(_text_of(value, field))
     id_ = None if id_field is None else own_id(value, id_field)
-    kept = kept_of(value, read.kept_fields)
+    values = kept_of(value, read.kept_fields)
     fields: dict[str, object] = {}
     if request.whole:
         hidden = read.hidden_fields(field)
         fields = {name: content for name, content in value.items() if name not in hidden}
-    return Row(number, text, id_, kept, fields, own_vector(value, request))
+    return Row(number, text, id_, values, fields, own_vector(value, request))
 
 
 def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:

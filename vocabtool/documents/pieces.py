@@ -417,8 +417,8 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         else:
             row_text = as_bytes(text)
         id_ = as_bytes(_end_of_id(piece.path, counts))
-        kept = kept_of(fields, kept_fields)
-        yield Row(line, row_text, id_, kept, fields if request.whole else {})
+        values = kept_of(fields, kept_fields)
+        yield Row(line, row_text, id_, values, fields if request.whole else {})
 
 
 def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:

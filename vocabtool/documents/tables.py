@@ -128,7 +128,7 @@ class Columns:
 
     def batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
         """Refuse invalid rows. ``numbers``: int64, shape (n,)."""
-        kept = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
+        columns = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
         types = dict.fromkeys(request.read.kept_fields, pa.null())
         nulls = pa.nulls(rows.num_rows, pa.string())
         for name, key in self.kept.items():
@@ -138,7 +138,7 @@ class Columns:
             join_texts([as_strings(rows.column(key), key) for key in self.texts]),
             numbers,
             None if self.id is None else as_strings(rows.column(self.id), self.id),
-            dict.fromkeys(request.read.kept_fields, nulls) | kept,
+            dict.fromkeys(request.read.kept_fields, nulls) | columns,
             self._fields(rows, request) if request.whole else None,
             types=types,
         )

@@ -479,7 +479,7 @@ def document(
 
 
 def sequence(key: str, steps: Iterable[Json]) -> Json | None:
-    """Join steps; ``key``: under which a ``Sequence`` lists them. ``None`` if there are none."""
+    """Return a ``Sequence`` that lists the steps under ``key``, or ``None`` without steps."""
     listed = list(steps)
     return {"type": "Sequence", key: listed} if listed else None
 

@@ -82,7 +82,7 @@ class Compiler:
                 return _join_balanced([self.of(member) for member in conditions], word)
             case Test():
                 if tree.field in (ID, TEXT):
-                    # No id or text is null, but the date of a text that is none is null.
+                    # An id or a text is never null, but a text that is no date is null as a date.
                     has_null = any(isinstance(value, Moment) for value in tree.values)
                     return self.of_document(self._test(tree), has_null)
                 return self._test(tree)

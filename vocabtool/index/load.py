@@ -638,7 +638,7 @@ def dim_of_own_vectors(sources: Sources, read: ReadOptions, vectors: Given | Non
     """Return the length of the user's own vectors, for a new index without a model.
 
     They are in ``vectors``, in a field of the documents, or in a folder that :func:`embed` wrote.
-    Raises ``ValueError`` if there are none, and :class:`NotFound` if no document has one.
+    Raises ``ValueError`` without such vectors, and :class:`NotFound` if no document has a vector.
     """
     shards = shards_in(sources)
     if shards is not None:

@@ -91,7 +91,7 @@ def parallel_map(
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
-    """Yield the items, of which a thread reads at most ``count`` ahead.
+    """Yield the items. A thread reads ahead: at most ``count`` items.
 
     An error of ``items`` is raised after the items before it. Closing the iterator waits for the
     item that is being read, and closes ``items`` if it is a generator.
