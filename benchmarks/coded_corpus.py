@@ -10,8 +10,7 @@ The same seed gives the same documents, and a smaller corpus is the start of a l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,6 +20,8 @@ DIM: Final = 256
 WORDS: Final = 20_000
 TOPICS: Final = 200
 BLOCK: Final = 50_000
+SHORTEST: Final = 20  # words of a document
+LONGEST: Final = 59
 EVERY: Final = 20  # one document in EVERY contains a code
 SYLLABLES: Final = (
     *("ba", "ke", "lo", "mi", "nu", "ra", "se", "ti"),
@@ -74,19 +75,29 @@ def meaning() -> Meaning:
 
 def documents(n: int, seed: int = 0) -> Documents:
     """Return ``n`` documents with vectors; a million take about 15 seconds and 2 GB."""
-    words, seen = vocabulary(), meaning()
     made = Documents([], [], [], np.empty((n, DIM), np.float32))
-    for start in range(0, n, BLOCK):
-        numbers = range(start, start + BLOCK)
-        lengths, drawn, places = _drawn(seed, start)
-        within = slice(start, min(start + BLOCK, n))
-        kept = int(lengths[: n - start].sum())
-        made.vectors[within] = _vectors(seen, lengths[: n - start], drawn[:kept], start)
-        codes = list(map(code, islice(numbers, n - start)))
-        made.ids.extend(map(str, islice(numbers, n - start)))
-        made.codes.extend(codes)
-        made.texts.extend(_texts(words, lengths, drawn, codes, places))
+    for block in blocks(n, seed):
+        made.vectors[len(made.ids) : len(made.ids) + len(block.ids)] = block.vectors
+        made.ids.extend(block.ids)
+        made.codes.extend(block.codes)
+        made.texts.extend(block.texts)
     return made
+
+
+def blocks(n: int, seed: int = 0, longest: int = LONGEST) -> Iterator[Documents]:
+    """Yield ``n`` documents of 20 to ``longest`` words, 50,000 at a time."""
+    words, seen = vocabulary(), meaning()
+    for start in range(0, n, BLOCK):
+        lengths, drawn, places = _drawn(seed, start, longest)
+        lengths = lengths[: n - start]
+        numbers = range(start, start + len(lengths))
+        codes = [code(number) for number in numbers]
+        yield Documents(
+            [str(number) for number in numbers],
+            _texts(words, lengths, drawn, codes, places),
+            codes,
+            _vectors(seen, lengths, drawn[: int(lengths.sum())], start),
+        )
 
 
 def code(number: int) -> str:
@@ -119,11 +130,11 @@ def queries(
 
 
 def _drawn(
-    seed: int, start: int
+    seed: int, start: int, longest: int = LONGEST
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Draw the number of words of each document of a block, the words, and the code positions."""
     generator = np.random.default_rng((seed, start))
-    lengths = generator.integers(20, 60, BLOCK)
+    lengths = generator.integers(SHORTEST, longest + 1, BLOCK)
     cumulated = np.cumsum(1 / np.arange(1, WORDS + 1))
     places = generator.random(int(lengths.sum())) * cumulated[-1]
     return lengths, np.searchsorted(cumulated, places), generator.random(BLOCK)

