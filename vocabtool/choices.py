@@ -129,6 +129,8 @@ Fusion = Literal["coverage", "convex", "rrf", "dense", "keyword", "unknown-only"
 Phrases = Literal["required", "preferred"]
 FUSIONS: Final[tuple[Fusion, ...]] = get_args(Fusion)
 ONE_LEG: Final[tuple[Fusion, ...]] = ("dense", "keyword")  # rank by vectors or keywords alone
+Measure = Literal["ndcg@10", "recall@100", "mrr@10"]
+MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 
 # Serving.
 Access = Literal["read", "write"]

@@ -321,6 +321,11 @@ def printable(entry: bytes) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def safe(text: str) -> str:
+    """Put an untrusted text on one line, and escape control characters."""
+    return printable(encode(text))
+
+
 def short(entry: bytes, most: int = SHOWN) -> str:
     """Make an entry printable, and cut it if it is long."""
     text = printable(entry)

@@ -19,7 +19,7 @@ from vocabtool.cli import index as index_command
 from vocabtool.cli.output import ProgressLines
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
-from vocabtool.formats.registry import split_name
+from vocabtool.formats.files import split_name
 from vocabtool.index import index as index_module
 from vocabtool.keywords.tokens import Span
 from vocabtool.reports.hits import hits_report

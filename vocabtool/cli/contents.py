@@ -21,9 +21,9 @@ from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.index import store_class
 from vocabtool.index.snapshot import as_row, is_of_fields
 from vocabtool.reports.index import stats_report
-from vocabtool.reports.report import safe
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import plural, tell
+from vocabtool.vocabulary import safe
 
 CONDITION = option_of(Settings, "where")
 INDENT: Final = "    "
@@ -238,14 +238,13 @@ def delete_command(
 
 def _remove(address: str, dry_run: bool) -> int:
     """Remove an index without opening it, because it may be damaged."""
-    if store_class(address) is FolderStore:
+    store = store_class(address)
+    if issubclass(store, FolderStore):
         raise click.UsageError(
             f"--whole-index needs the address of an index, got the folder {address}; remove the "
             "folder instead"
         )
-    from vocabtool.index.postgres.store import PostgresStore  # needs psycopg, which is an extra
-
-    for what, documents in PostgresStore.remove_at(address, dry_run=dry_run):
+    for what, documents in store.remove_at(address, dry_run=dry_run):
         count = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
         tell(f"{what} {'would be ' * dry_run}removed{count}")
     return 0

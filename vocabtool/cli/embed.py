@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
+import pyarrow as pa
 
 from vocabtool.choices import SHARD_ROWS, Dtype, options_of
 from vocabtool.cli import options, output
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import ReadLog, left_out
+from vocabtool.embedding.embed import embed
 from vocabtool.encoders.encoder import EncoderOptions, Training
+from vocabtool.encoders.open_encoder import open_encoder
+from vocabtool.reports.index import embed_report
 from vocabtool.system.messages import plural, tell
-
-if TYPE_CHECKING:
-    from vocabtool.documents.options import ReadOptions
 
 MODEL_HELP = """MODEL is the folder of a SavedModel or a TensorFlow Hub handle, a file of word
 vectors (GloVe, word2vec, fastText .vec, .npz), a static embedding (a folder of model2vec or
@@ -23,13 +26,12 @@ sentence-transformers (or sentence-transformers:NAME), openai:NAME@URL, a server
 /embeddings (Ollama, vLLM, …), or python:MODULE:NAME, your own callable. If the command is
 interrupted, run it again: it resumes, and DIR ends with the same bytes."""
 
-OF_RUN: Final = ("device", "api_key_env", "timeout")  # an index stores none of these
 ENCODER = options.gather(
     "encoder",
     *options.options_for(EncoderOptions, "signature", "output", "name"),
     options.rule_option(options_of(EncoderOptions)["rule"].full_help),
     *options.options_for(EncoderOptions, "vocabulary", "trust", "prompt_query", "prompt_document"),
-    *options.options_for(EncoderOptions, "dim", "weights", *OF_RUN),
+    *options.options_for(EncoderOptions, "dim", "weights", *options.OF_RUN),
 )
 RUN = options.gather(
     "run",
@@ -87,12 +89,6 @@ def embed_command(
     .ipynb, .pdf, .docx, and .txt in a folder. All except .parquet and .docx can be compressed
     (.gz, .zst). FILE can be a folder or a quoted glob; - is standard input.
     """
-    import pyarrow as pa
-
-    from vocabtool.embedding.embed import embed
-    from vocabtool.encoders.open_encoder import open_encoder
-    from vocabtool.reports.index import embed_report
-
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's allocator needs a third more memory here
     if not quiet:
         output.tell_how_read(files, read, Path(folder))
@@ -144,7 +140,6 @@ def train_command(
     (.gz, .zst). FILE can be a folder or a quoted glob; - is standard input. The same texts and
     options give the same bytes.
     """
-    from vocabtool.documents.reading import ReadLog, left_out
     from vocabtool.encoders.train import train
 
     output.check_files(file, None, None)

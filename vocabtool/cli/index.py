@@ -26,8 +26,8 @@ from vocabtool.index.folder import IndexOptions, home, is_address, is_index
 from vocabtool.index.index import Index
 from vocabtool.index.load import LoadReport
 from vocabtool.reports.index import index_report, verify_report
-from vocabtool.reports.report import safe
 from vocabtool.system.messages import Progress, plural, tell
+from vocabtool.vocabulary import safe
 
 INDEX_HELP = """MODEL is the same as for embed: a SavedModel or a TensorFlow Hub handle, a file of
 word vectors, a static embedding, an ONNX model, a folder of sentence-transformers,

@@ -11,12 +11,13 @@ import click
 import vocabtool
 from vocabtool.choices import FOLDS, NAMED, Only
 from vocabtool.cli import options, output
+from vocabtool.formats import vocabulary_files
+from vocabtool.formats.files import split_name
 from vocabtool.system.messages import percent, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.comparison.compare import Diff
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.formats.vocabulary_files import FileFormat
     from vocabtool.tokenization.words import Words
 
 EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
@@ -47,7 +48,7 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     format. Other places can exist: skipped lists (see --all), folders inside a folder, code, and
     custom ops.
     """
-    from vocabtool.formats.registry import choose, split_name
+    from vocabtool.formats.registry import choose
     from vocabtool.reports.inspection import model_report
 
     path, name = split_name(model)
@@ -76,13 +77,12 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     "[default: by the ending of FILE; text for .txt or no ending]",
 )
 @options.OUTPUT
-def extract_command(model: str, form: FileFormat | None, file: str) -> None:
+def extract_command(model: str, form: vocabulary_files.FileFormat | None, file: str) -> None:
     """Write the words of one vocabulary in MODEL, in the order of their ids.
 
     By default, this is the largest lookup table, else the largest list. MODEL#NAME names another.
     """
-    from vocabtool.formats import vocabulary_files
-    from vocabtool.formats.registry import choose, split_name
+    from vocabtool.formats.registry import choose
 
     output.check_files(file, None, form, vocabulary_files.ENDINGS)
     path, name = split_name(model)
@@ -147,7 +147,6 @@ def words_command(
 
 
 def open_words(model: str, rule: str | None) -> Words:
-    from vocabtool.formats.registry import split_name
     from vocabtool.tokenization.words import Words
 
     path, name = split_name(model)

@@ -14,14 +14,17 @@ from vocabtool.choices import LimitedFigure, MaskMode
 from vocabtool.cli import output
 from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE, open_words
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS
+from vocabtool.documents.files import kind_of
+from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.reading import BATCH_BYTES, Batch, ReadLog, left_out
+from vocabtool.reports.report import format_of
 from vocabtool.system.messages import percent, plural, tell
-from vocabtool.vocabulary import decode, encode, printable
+from vocabtool.tokenization.text_arrays import as_bytes
+from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import decode, encode, printable, safe
 
 if TYPE_CHECKING:
-    from vocabtool.documents.options import ReadOptions
-    from vocabtool.documents.reading import Batch, ReadLog
     from vocabtool.oov.report import OovReport
-    from vocabtool.tokenization.words import Words
 
 RULE_WIDTH: Final = 200  # characters of a rule in a message; JSON has all
 
@@ -122,10 +125,8 @@ def oov_command(
     A FILE has one document per line, or per row (.jsonl, .csv, .tsv, .parquet). All except .parquet
     can be compressed (.gz, .zst). FILE can be a quoted glob; - is standard input.
     """
-    from vocabtool.documents.reading import BATCH_BYTES, ReadLog, left_out
     from vocabtool.oov.corpus import oov, token_limit_of
     from vocabtool.reports.oov import oov_report
-    from vocabtool.reports.report import format_of, safe
 
     if mask is not None and (form or html or fail_over or limit or suggest):
         raise click.UsageError(
@@ -217,8 +218,7 @@ def _print_masked(
     read: ReadOptions,
     log: ReadLog,
 ) -> None:
-    from vocabtool.documents.files import kind_of
-    from vocabtool.tokenization import mask, text_arrays
+    from vocabtool.tokenization import mask  # loads regex
 
     lines = unaligned = last = 0
     source = ""
@@ -226,7 +226,7 @@ def _print_masked(
         # On a terminal, control characters are escaped.
         shown = file == "-" and output.width() is not None
         for batch in batches:
-            texts = [decode(text) for text in text_arrays.as_bytes(batch.texts)]
+            texts = [decode(text) for text in as_bytes(batch.texts)]
             format_, _ = kind_of(batch.source, read)
             if batch.source != source:
                 source, last = batch.source, 0

@@ -20,11 +20,13 @@ import click
 from vocabtool.choices import RULE_NAMES, choices_in, options_of
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.formats.files import split_kind
 
 Decorator = Callable[[Any], Any]
 type_hints: Final = cache(get_type_hints)  # of a dataclass with thirty options, once
 
 RULES: Final = ", ".join(RULE_NAMES)
+OF_RUN: Final = ("device", "api_key_env", "timeout")  # of an encoder; an index stores none of them
 
 
 def gather(argument: str, *options: Decorator, into: Callable[..., Any] = dict) -> Decorator:
@@ -250,8 +252,6 @@ def _table(
                 needed = "--trust on the command line: it runs Python or sends texts to a server"
                 raise InvalidFile(f"{where} {key}: {value} needs {needed}")
             if key == "model":  # paths begin at the folder of the settings file
-                from vocabtool.formats.files import split_kind
-
                 kind, path = split_kind(str(value))
                 if (file.parent / path.partition("#")[0]).exists():
                     value = f"{kind}{file.parent / path}"

@@ -15,6 +15,8 @@ import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
 from vocabtool.system.messages import Progress, Speed, documents_done, plural, tell
+from vocabtool.system.own_files import whole_file
+from vocabtool.vocabulary import safe
 
 if TYPE_CHECKING:
     from vocabtool.documents.options import ReadOptions
@@ -78,8 +80,6 @@ def open_output(file: str) -> Iterator[BinaryIO]:
         with standard_output() as out:
             yield out
         return
-    from vocabtool.system.own_files import whole_file
-
     with whole_file(file) as opened:
         yield opened
 
@@ -209,8 +209,6 @@ def refuse_nothing(
 
 def tell_notes(notes: Iterable[str]) -> None:
     """Print notes, with control characters escaped."""
-    from vocabtool.reports.report import safe
-
     for note in notes:
         tell(safe(note))
 

@@ -12,8 +12,7 @@ import click
 
 from vocabtool.choices import CALIBRATION_SAMPLE, ONE_LEG, SELF_CHECK_SAMPLE, options_of
 from vocabtool.cli import options, output
-from vocabtool.cli.embed import OF_RUN
-from vocabtool.cli.options import DIR, HTML, OUTPUT, format_option, gather, options_for
+from vocabtool.cli.options import DIR, HTML, OF_RUN, OUTPUT, format_option, gather, options_for
 from vocabtool.encoders.encoder import EncoderOptions
 from vocabtool.index.index import Index
 from vocabtool.reports.hits import hits_report

@@ -16,6 +16,7 @@ from vocabtool.cli.options import gather, given_options
 from vocabtool.cli.output import usage_errors
 from vocabtool.cli.search import INDEX_MODEL
 from vocabtool.errors import NotFound, UnsupportedFormat
+from vocabtool.index.folder import is_address
 
 if TYPE_CHECKING:
     from vocabtool.serve.application import ServeOptions
@@ -212,8 +213,6 @@ def named_folders(given: tuple[str, ...]) -> dict[str, Path | str]:
     Raises :class:`click.UsageError` for an invalid or repeated name, and :class:`NotFound` if a
     folder does not exist. A folder need not contain an index yet.
     """
-    from vocabtool.index.folder import is_address
-
     places: dict[str, Path | str] = {}
     for text in given:
         name, equals, place = text.partition("=")

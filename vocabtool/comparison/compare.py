@@ -32,7 +32,8 @@ from vocabtool.comparison.entries import (
     take,
 )
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats.registry import PickedVocabulary, pick, split_name
+from vocabtool.formats.files import split_name
+from vocabtool.formats.registry import PickedVocabulary, pick
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.words import Words

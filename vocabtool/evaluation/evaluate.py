@@ -35,7 +35,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from vocabtool.choices import FUSIONS, SELF_CHECK_SAMPLE, Fusion
+from vocabtool.choices import FUSIONS, MEASURES, SELF_CHECK_SAMPLE, Fusion, Measure
 from vocabtool.documents.vectors import map_npy
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError, reading
@@ -63,10 +63,8 @@ Qrels = dict[str, dict[str, int]]  # judgements by query id and document id
 Line = tuple[str, int]  # text without the line end; offset in the file, in bytes
 
 Kind = Literal["ordinary", "unknown"]
-Measure = Literal["ndcg@10", "recall@100", "mrr@10"]
 Split = Literal["all", "unknown", "known"]
 
-MEASURES: Final[tuple[Measure, ...]] = get_args(Measure)
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)
 REFERENCE: Final[Fusion] = Settings().fusion
 DEPTH: Final = 100  # of a ranking, and of recall

@@ -34,6 +34,7 @@ from vocabtool.vocabulary import printable
 MAX_FILE: Final = 1 << 28  # bytes of a vocabulary; ten times the largest known tokenizer
 MAX_FILES: Final = 10_000  # of a folder, an archive or a manifest
 MAX_NAMED: Final = 5  # handles, files or values that a message names
+MARK: Final = "#"  # separates the name of a vocabulary
 
 
 def first_few(names: Collection[str]) -> list[str]:
@@ -186,6 +187,20 @@ def split_kind(model: str) -> tuple[str, str]:
     if prefix in KINDS and prefix != "python" and not os.path.exists(model):  # noqa: PTH110 - accepts any text
         return prefix + colon, rest
     return "", model
+
+
+def split_name(model: str) -> tuple[str, str | None]:
+    """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
+
+    A path may contain ``#``: it is the longest that exists and is followed by ``#`` or nothing.
+    """
+    if os.path.lexists(split_kind(model)[1]):
+        return model, None
+    for at in range(len(model) - 1, 0, -1):
+        kind, path = split_kind(model[:at])
+        if model[at] == MARK and (kind or os.path.lexists(path) or "://" in path):
+            return kind + path, model[at + 1 :]
+    return model, None
 
 
 def find_folder(model: str | Path) -> Path:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from vocabtool.errors import NoVocabulary, reading
 from vocabtool.formats import files
-from vocabtool.formats.files import MAX_NAMED, split_kind
+from vocabtool.formats.files import MARK, MAX_NAMED, split_name
 from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Vocabulary
-
-MARK: Final = "#"  # separates the name of a vocabulary
 
 
 class PickedVocabulary(NamedTuple):
@@ -85,20 +82,6 @@ def pick(spec: str | Path) -> PickedVocabulary:
             f"{path}{MARK}NAME"
         )
     return PickedVocabulary(vocabulary, tuple(notes))
-
-
-def split_name(model: str) -> tuple[str, str | None]:
-    """Split ``FILE#NAME`` into a path and a vocabulary name, which is ``None`` if missing.
-
-    A path may contain ``#``: it is the longest that exists and is followed by ``#`` or nothing.
-    """
-    if os.path.lexists(split_kind(model)[1]):
-        return model, None
-    for at in range(len(model) - 1, 0, -1):
-        kind, path = split_kind(model[:at])
-        if model[at] == MARK and (kind or os.path.lexists(path) or "://" in path):
-            return kind + path, model[at + 1 :]
-    return model, None
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:

@@ -128,14 +128,13 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
         text = json.dumps(facts, ensure_ascii=False, indent=2) + "\n"
         file.write(text.encode("utf-8", "backslashreplace"))  # escapes lone surrogates of names
         return 0
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv, parquet, schema, table
 
-    table = pa.table(columns, pa.schema(TYPES, {PARQUET_KEY: json.dumps(facts)}))
+    rows = table(columns, schema(TYPES, {PARQUET_KEY: json.dumps(facts)}))
     if format == "csv":
-        csv.write_csv(table, file)
+        csv.write_csv(rows, file)
     else:
-        parquet.write_table(table, file, compression="zstd")
+        parquet.write_table(rows, file, compression="zstd")
     return 0
 
 
@@ -154,21 +153,20 @@ def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
         encoded = [others.get(str(row), "") for row in range(len(tokens))]
         ids = document.get("ids", range(first, first + len(tokens)))
         return {**document, "id": ids, "token": tokens, "base64": encoded}
-    import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import ArrowException, BufferReader, csv, parquet, schema
 
     try:
         if format_ == "csv":
             if not data.startswith(CSV_HEAD) or not data.endswith(b"\n"):
                 raise ValueError(f"wanted the first line {CSV_HEAD!r}, and a newline at the end")
-            convert = csv.ConvertOptions(column_types=pa.schema(TYPES), null_values=[])
+            convert = csv.ConvertOptions(column_types=schema(TYPES), null_values=[])
             at_once = csv.ReadOptions(block_size=len(data), use_threads=False)
             lines = csv.ParseOptions(newlines_in_values=True)
-            return dict(csv.read_csv(pa.BufferReader(data), at_once, lines, convert).to_pydict())
-        table = parquet.ParquetFile(pa.BufferReader(data)).read()  # read_table imports more
+            return dict(csv.read_csv(BufferReader(data), at_once, lines, convert).to_pydict())
+        table = parquet.ParquetFile(BufferReader(data)).read()  # read_table imports more
         table.validate(full=True)
-        columns = table.cast(pa.schema(TYPES)).to_pydict()
-    except (pa.ArrowException, OSError, ValueError) as error:
+        columns = table.cast(schema(TYPES)).to_pydict()
+    except (ArrowException, OSError, ValueError) as error:
         raise InvalidFile(f"invalid or damaged {format_} file: {error}") from error
     facts = json_file.parse((table.schema.metadata or {}).get(PARQUET_KEY, b""))
     return {**json_file.expect(facts, dict, "the facts"), **columns}

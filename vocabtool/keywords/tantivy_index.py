@@ -216,7 +216,7 @@ class TantivyReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        from tantivy import Occur, Query
+        from tantivy import FieldType, Occur, Query
 
         _description(folder)  # raises an error if there is no index
         with _lockable(folder) as lockable, _damage_named(folder):
@@ -225,7 +225,7 @@ class TantivyReader:
             index.reload()
             self._searcher, self._schema = index.searcher(), index.schema
         self._query, self._must, self._should = Query, Occur.Must, Occur.Should
-        self._must_not = Occur.MustNot
+        self._must_not, self._unsigned = Occur.MustNot, FieldType.Unsigned
         self.documents = int(self._searcher.num_docs)
         # A search uses the same clause more than once.
         self._clause = lru_cache(32)(self._clause_query)
@@ -303,13 +303,11 @@ class TantivyReader:
 
     def rows_and_ids(self, end: int) -> Iterator[tuple[int, str]]:
         """Yield the row and the id of documents with rows below ``end``, in no particular order."""
-        from tantivy import FieldType
-
         for start in range(0, end, BATCH_ROWS):
             query = self._query.range_query(
                 self._schema,
                 "row",
-                FieldType.Unsigned,
+                self._unsigned,
                 lower_bound=start,
                 upper_bound=min(start + BATCH_ROWS, end),
                 include_upper=False,

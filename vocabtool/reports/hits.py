@@ -18,7 +18,6 @@ from vocabtool.reports.report import (
     facts,
     notes_of,
     render_fragment,
-    safe,
 )
 from vocabtool.search.hits import (
     DEEP,
@@ -34,6 +33,7 @@ from vocabtool.search.hits import (
 from vocabtool.search.query import is_word
 from vocabtool.search.store import ValueCount
 from vocabtool.system.messages import plural
+from vocabtool.vocabulary import safe
 
 # How the page of the server marks a word of a query.
 Mark = Literal["known", "unknown", "absent", "code", "stop"]

@@ -7,13 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vocabtool.choices import MEASURES
 from vocabtool.errors import NotFound, OtherModel
 from vocabtool.index.database import PLAIN
 from vocabtool.reports.hits import value_counts
-from vocabtool.reports.report import Cell, Column, Report, Section, Table, facts, notes_of, safe
+from vocabtool.reports.report import Cell, Column, Report, Section, Table, facts, notes_of
 from vocabtool.search.settings import A_OF_PIECES, A_OF_WORDS, Settings
 from vocabtool.system.messages import percent, plural
 from vocabtool.system.own_files import to_json
+from vocabtool.vocabulary import safe
 
 if TYPE_CHECKING:
     from vocabtool.embedding.embed import EmbedReport
@@ -255,8 +257,6 @@ def evaluation_report(evaluation: Evaluation) -> Report:
 
 
 def _scores(evaluation: Evaluation) -> Iterator[Section]:
-    from vocabtool.evaluation.evaluate import MEASURES, REFERENCE
-
     unknown = f"{evaluation.unknown:,} with an unknown word"
     yield Section(text=[f"{evaluation.queries:,} judged queries, {unknown}"])
     means = [Column(name, "score") for name in MEASURES]
@@ -271,7 +271,7 @@ def _scores(evaluation: Evaluation) -> Iterator[Section]:
             first = Column(f"{title} ({scores[0].queries:,})")
             yield Section("", Table((first, *means, Column("difference")), rows, MEASURES[0]))
     interval = "with a 95% interval (paired bootstrap)"
-    gaps = f"difference: {MEASURES[0]} minus that of {REFERENCE}, {interval}"
+    gaps = f"difference: {MEASURES[0]} minus that of {Settings().fusion}, {interval}"
     yield Section(text=[gaps, *notes_of(evaluation.notes)])
 
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from vocabtool.system.messages import percent
 from vocabtool.system.own_files import whole_file
-from vocabtool.vocabulary import encode, is_utf8, printable, short
+from vocabtool.vocabulary import encode, is_utf8, printable, safe, short
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,11 +158,6 @@ def number(value: float, kind: Kind) -> str:
 def as_text(data: bytes) -> str:
     """Decode UTF-8, and escape invalid bytes."""
     return data.decode("utf-8", "backslashreplace")
-
-
-def safe(text: str) -> str:
-    """Put an untrusted text on one line, and escape control characters."""
-    return printable(encode(text))
 
 
 def short_names(*paths: str) -> list[str]:

@@ -42,12 +42,10 @@ READ: Final = 4 << 20
 
 def checksum(path: Path, size: int | None = None) -> int:
     """Return the CRC-32C of a file, or of its first ``size`` bytes."""
-    import google_crc32c
-
     crc, left = 0, size
     with reading(str(path)), path.open("rb") as file:
         while block := file.read(READ if left is None else min(READ, left)):
-            crc = google_crc32c.extend(crc, block)
+            crc = checksum_of(block, crc)
             left = None if left is None else left - len(block)
         if left:
             raise InvalidFile(f"truncated: {left:,} of {size:,} bytes are missing")
@@ -60,10 +58,11 @@ def compare(path: Path, wanted: int, size: int | None = None) -> None:
         raise InvalidFile(f"damaged: CRC-32C {crc:08x}, expected {wanted:08x}", file=str(path))
 
 
-def checksum_of(content: bytes) -> int:
+def checksum_of(content: bytes, before: int = 0) -> int:
+    """Return the CRC-32C of bytes. ``before``: that of the bytes before them."""
     import google_crc32c  # not needed to extract a vocabulary
 
-    return int(google_crc32c.value(content))
+    return int(google_crc32c.extend(before, content))
 
 
 FULL: Final = (ENOSPC, EDQUOT)

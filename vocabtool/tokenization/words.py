@@ -16,6 +16,7 @@ import pyarrow as pa
 from vocabtool.choices import RULE_NAMES
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats import encoder_files
+from vocabtool.formats.files import split_name
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.messages import MAX_DOCUMENT_BYTES, text_too_long
@@ -202,8 +203,6 @@ def words_of(source: GivenWords, rule: str | None = None) -> Words:
             raise VocabtoolError(f"these words already have a rule; leave out the rule {rule!r}")
         return source
     if isinstance(source, str):
-        from vocabtool.formats.registry import split_name
-
         path, name = split_name(source)
         return Words.of(path, name=name, rule=rule)
     if isinstance(source, Path):

@@ -34,6 +34,7 @@ from vocabtool.formats.files import MAX_FILE, refuse_link
 from vocabtool.formats.saved_model.graph import INTEGERS, MAX_ELEMENTS, MAX_RANK
 from vocabtool.formats.wire import Cursor, Message
 from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.system.own_files import checksum_of
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
 
@@ -353,10 +354,8 @@ def _uint32(data: bytes, at: int) -> int:
 
 
 def _crc32c(data: bytes, start: int, end: int, crc: int = 0) -> int:
-    import google_crc32c
-
     for at in range(start, end, CRC_BYTES):
-        crc = google_crc32c.extend(crc, data[at : min(at + CRC_BYTES, end)])
+        crc = checksum_of(data[at : min(at + CRC_BYTES, end)], crc)
     return crc
 
 
