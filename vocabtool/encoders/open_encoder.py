@@ -240,6 +240,8 @@ def _recognise_file(file: Path) -> EncoderKind:
             return "static"  # if the file with its words is missing, opening raises an error
         if encoder_files.is_safetensors(source.head):
             return "model2vec"
+        if detection.refusal(source) is None and word_vectors.READER.recognise(source) is None:
+            return "static"  # the usual text: no reader of another format is asked
         reader = detection.find(source)
         if reader in vector_readers:
             return "static"
