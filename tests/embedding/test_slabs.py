@@ -18,9 +18,10 @@ import vocabtool
 from tests.counted_letters import encode, write_corpus
 from vocabtool import ByteStrings
 from vocabtool.documents import Batch, ReadLog
+from vocabtool.documents.batch import as_utf8
 from vocabtool.embedding import embed as embedding
 from vocabtool.embedding.embed import cut_slabs, tables_of, unknown_words
-from vocabtool.embedding.shards import Slab, as_utf8, write_shard
+from vocabtool.embedding.shards import Slab, write_shard
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 TEXTS = st.lists(st.binary(max_size=12), max_size=60)

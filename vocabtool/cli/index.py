@@ -102,7 +102,7 @@ def index_command(
     from the settings.
     """
     _refuse_an_index(files)
-    began, given = time.monotonic(), options.given_options(encoder)
+    began, given = time.monotonic(), dict(encoder)
     if not quiet and shards_in(files) is None:
         output.tell_how_read(files, read, None if is_address(folder) else Path(folder))
     with output.usage_errors(), _advice_after_a_stop(), ExitStack() as stack:

@@ -98,13 +98,6 @@ def file_option(*names: str, metavar: str = "FILE", **attributes: Any) -> Decora
     return click.option(*names, type=click.Path(dir_okay=False), metavar=metavar, **attributes)
 
 
-def given_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options whose value is neither ``None`` nor ``False``."""
-    return {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
-
-
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     if spec is not None:
         from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file

@@ -44,7 +44,7 @@ INDEX_MODEL = options.gather(
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
     """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
-    index = Index.open(folder, **options.given_options(model))
+    index = Index.open(folder, **model)
     for note in index.notes:
         tell(note)
     return index

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from vocabtool.cli import options
-from vocabtool.cli.options import gather, given_options
+from vocabtool.cli.options import gather
 from vocabtool.cli.output import usage_errors
 from vocabtool.cli.search import INDEX_MODEL
 from vocabtool.errors import NotFound, UnsupportedFormat
@@ -152,7 +152,7 @@ def serve_options(
             indexes=named_folders(indexes),
             host=host,
             port=listening["port"],
-            model=given_options(model),
+            model=model,
             protection=protection,
             **running,
         )

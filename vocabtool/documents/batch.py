@@ -7,7 +7,7 @@ of fields, or a :class:`Document`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeGuard
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.options import BETWEEN, TEXT, ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.system.parallel import in_batches
-from vocabtool.vocabulary import decode, encode
+from vocabtool.vocabulary import decode, encode, is_utf8
 
 BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
@@ -29,6 +29,7 @@ EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
 ID: Final = "id"  # the field of a Python mapping that contains its id, unless ``id_field`` is given
 SOURCE: Final = "source"  # the field of a piece that contains the name of its file
+HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation byte of UTF-8
 NAMES_SHOWN: Final = 20  # field names in a message
 NOT_FINITE: Final = "contains NaN, infinity or a number too large for float32"
 
@@ -111,29 +112,26 @@ class Batch:
 
     def part(self, start: int, end: int) -> Batch:
         """Return the rows from ``start`` to ``end`` (exclusive) without copying the texts."""
-        rows = np.arange(start, min(end, len(self)))
-        return self._of_rows(rows, lambda column: column.slice(start, end - start))
+        is_whole = start == 0 and end >= len(self)
+        return self if is_whole else self.only(slice(start, end))
 
-    def only(self, chosen: NDArray[np.bool_]) -> Batch:
-        """Return the rows for which ``chosen`` is true. ``chosen``: bool, shape (n,)."""
-        mask = pa.array(chosen)
-        return self._of_rows(np.flatnonzero(chosen), lambda column: column.filter(mask))
+    def only(self, chosen: slice | NDArray[np.bool_]) -> Batch:
+        """Return a span of rows, or the rows for which a mask of shape (n,) is true."""
 
-    def _of_rows(
-        self, rows: NDArray[np.int64], choose: Callable[[pa.StringArray], pa.StringArray]
-    ) -> Batch:
-        return Batch(
-            self.source,
-            choose(self.texts),
-            self.numbers[rows],
-            None if self.ids is None else choose(self.ids),
-            {name: choose(column) for name, column in self.columns.items()},
-            None if self.fields is None else [self.fields[row] for row in rows.tolist()],
-            self.kinds,
-            None if self.parts is None else choose(self.parts),
-            None if self.vectors is None else self.vectors[rows],
-            self.path_first,
-            self.types,
+        def choose(column: pa.StringArray) -> pa.StringArray:
+            is_span = isinstance(chosen, slice)
+            return column[chosen] if is_span else column.filter(pa.array(chosen))
+
+        rows = np.arange(len(self))[chosen]
+        return replace(
+            self,
+            texts=choose(self.texts),
+            numbers=self.numbers[rows],
+            ids=None if self.ids is None else choose(self.ids),
+            columns={name: choose(column) for name, column in self.columns.items()},
+            fields=None if self.fields is None else [self.fields[row] for row in rows.tolist()],
+            parts=None if self.parts is None else choose(self.parts),
+            vectors=None if self.vectors is None else self.vectors[rows],
         )
 
 
@@ -252,10 +250,35 @@ def bounds(texts: pa.StringArray) -> NDArray[np.int32]:
     return offsets[texts.offset :]
 
 
+def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
+    """Return the length of each string in bytes, 0 for null: int64, shape (n,)."""
+    if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
+        values = values.cast(pa.large_binary())
+    return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
+
+
+def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
+    """Replace bytes that are not UTF-8 by U+FFFD; keep nulls. Also return which strings changed."""
+    nothing = np.zeros(len(strings), np.bool_)
+    if not len(strings):
+        return strings, nothing
+    # Nothing to do if all bytes together are UTF-8 and no string begins inside a character.
+    ends = bounds(strings)
+    data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
+    starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
+    inside = (np.frombuffer(data, np.uint8)[starts] & HEAD_BITS) == CONTINUES
+    if not inside.any() and is_utf8(bytes(data)):
+        return strings, nothing
+    binary = strings.view(pa.binary()).to_pylist()
+    replaced = np.array([text is not None and not is_utf8(text) for text in binary], np.bool_)
+    texts = [None if text is None else text.decode("utf-8", "replace") for text in binary]
+    return pa.array(texts, pa.string()), replaced
+
+
 def in_size(batch: Batch, size: int) -> Iterator[Batch]:
     """Split a batch into parts of at most ``size`` bytes. A longer text is a part by itself."""
     for start, end in spans(bounds(batch.texts), size):
-        yield batch if end - start == len(batch) else batch.part(start, end)
+        yield batch.part(start, end)
 
 
 def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]]:

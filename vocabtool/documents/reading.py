@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -54,7 +54,7 @@ from vocabtool.documents.files import (
     reading_documents,
 )
 from vocabtool.documents.options import Format, OnDuplicate, OnError, ReadOptions
-from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.system.messages import MAX_DOCUMENT_BYTES, text_too_long
 from vocabtool.vocabulary import decode, encode
 
@@ -83,6 +83,8 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),
     "docx": partial(pieces.read_pieces, mark=headings.docx),
 }
+SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
+SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 WITH_LISTS: Final = ("jsonl", "parquet", "arrow")  # formats whose fields may be lists of numbers
 
 
@@ -180,6 +182,25 @@ def documents(
             yield from map(Document, ids, texts, fields)
 
 
+def sample(files: Sequence[str], read: ReadOptions) -> Iterator[bytes]:
+    """Yield texts for fitting word weights: equally many from the start of each file."""
+    read = replace(read, id_field=None, keep=(), on_error="skip", on_duplicate="error")
+    total = 0
+    for file in files:
+        log, count = ReadLog(), 0
+        sampled = batches(file, read, log=log, size=SAMPLE_BYTES)
+        texts = (text for batch in sampled for text in batch.texts.view(pa.binary()).to_pylist())
+        for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
+            count += 1
+            yield text
+        if not count and log.skipped.first:  # every row of the file is invalid
+            first = log.skipped.first[0]
+            raise InvalidFile(first.reason, file=first.place)
+        total += count
+    if not total:
+        raise NotFound(f"{', '.join(files)}: no document in it")
+
+
 def _request(read: ReadOptions, log: ReadLog | None, size: int, start: int) -> Request:
     """Check the arguments of :func:`batches` and return them for the readers."""
     if not 1 <= size <= row_files.MAX_LINE_BYTES:
@@ -238,7 +259,7 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
             dropped = min(request.left, len(batch))
             request.left -= dropped
             if dropped < len(batch):
-                yield batch.part(dropped, len(batch)) if dropped else batch
+                yield batch.part(dropped, len(batch))
 
 
 def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:

@@ -38,6 +38,7 @@ from vocabtool.documents.batch import (
     Batch,
     Request,
     as_string,
+    byte_lengths,
     in_size,
     join_texts,
     spans,
@@ -250,13 +251,6 @@ def _text_ends(rows: pa.RecordBatch) -> NDArray[np.int64]:
         elif len(lengths := byte_lengths(column.dictionary)):
             ends[1:] += np.cumsum(lengths[np.asarray(column.indices.fill_null(0))])
     return ends
-
-
-def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
-    """Return the length of each string in bytes, 0 for null: int64, shape (n,)."""
-    if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
-        values = values.cast(pa.large_binary())
-    return np.asarray(pc.binary_length(values).fill_null(0)).astype(np.int64)
 
 
 ROWS_AT_ONCE: Final = 1024

@@ -264,8 +264,8 @@ class Matcher:
             raise InvalidFile(what, file=batch.place(at))
         size = max(1, VECTOR_BYTES // (4 * given.dim))
         for first in range(0, count, size):
-            documents = batch if count <= size else batch.part(first, first + size)
-            yield replace(documents, vectors=given.take(rows[first : first + size]))
+            vectors = given.take(rows[first : first + size])
+            yield replace(batch.part(first, first + size), vectors=vectors)
 
     def finish(self) -> str | None:
         """Return a note if some vectors belong to no document. Call this after the last batch.

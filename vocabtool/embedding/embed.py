@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Unpack
@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import SHARD_ROWS, Dtype
-from vocabtool.documents.batch import Batch, Measure, Skip, SkipCounter, bounds
+from vocabtool.documents.batch import Batch, Measure, Skip, SkipCounter, as_utf8, bounds
 from vocabtool.documents.files import STDIN, can_be_read_again, changes, facts_of, files_outside
 from vocabtool.documents.options import OnError, ReadArguments, ReadOptions
-from vocabtool.documents.reading import ReadLog, Sources, batches, left_out
+from vocabtool.documents.reading import ReadLog, Sources, batches, left_out, sample
 from vocabtool.embedding.shards import (
     ID,
     RESERVED,
@@ -48,8 +48,8 @@ from vocabtool.embedding.shards import (
     Slab,
     UnfinishedVectors,
     Vectors,
-    as_utf8,
     cast_texts,
+    fitted_weights,
     open_folder,
     read_manifest,
     read_plan,
@@ -65,7 +65,6 @@ from vocabtool.encoders.static import StaticEncoder
 from vocabtool.errors import (
     FolderNotEmpty,
     InvalidFile,
-    NotFound,
     UnsupportedFormat,
     VocabtoolError,
     no_documents,
@@ -74,7 +73,6 @@ from vocabtool.streams.stream import Stream
 from vocabtool.system.messages import Progress, Speed, documents_done, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.token_limit import CountTokens, count_cut, cut_note
 from vocabtool.vocabulary import encode, printable
 
@@ -86,8 +84,6 @@ READ_AHEAD: Final = 16  # slabs
 ENCODED_AHEAD: Final = 4  # slabs, while a row group is written
 BLANKS: Final = " \t\n\v\f\r"
 RAY_READING_CPUS: Final = 0.5  # if it were an actor's 1, Ray would fuse reading into the actor
-SAMPLE_ROWS: Final = 20_000  # documents used to fit weights of word vectors
-SAMPLE_BYTES: Final = 1 << 20  # of text read at a time for the sample
 KEPT_SECONDS: Final = 30.0  # for a shard; if it takes longer, its vectors are kept at once
 LAST: Final = -1  # number of the row with the read log, which is not a shard
 ANOTHER_STREAM: Final = (
@@ -191,7 +187,8 @@ def embed(
     with open_folder(Path(output)) as folder:
         files = files_outside(sources, folder.path, read)
         watched = facts_of(files or ())
-        encoder = fit_encoder(open_encoder(model), None if force else folder.weights(), files, read)
+        weights = None if force or not folder.has_shards() else fitted_weights(folder.path)
+        encoder = fit_encoder(open_encoder(model), weights, files, read)
         words = None
         if encoder.words is not None:  # this decides which words of a text are unknown
             facts = f"{encoder.words.fingerprint}\n{encoder.words.vocabulary.fingerprint}"
@@ -245,7 +242,7 @@ def embed(
                 raise no_documents(files or ["the stream"], log.skipped.first)
             manifest = folder.finish(plan, shards, done, log)
             paths = (folder.path / shard.file for shard in manifest.shards)
-            for name in without_a_value(paths, plan.kept_fields):  # probably a mistake
+            for name in without_a_value(paths, plan.read.kept_fields):  # probably a mistake
                 notes += (f"no document has a value in the field '{printable(encode(name))}'",)
         counts = manifest.counts
         if counts.too_long and encoder.max_tokens is not None:
@@ -349,25 +346,6 @@ def _resumes(folder: Folder, plan: Plan, files: list[str] | None) -> bool:
     return True
 
 
-def sample(files: Sequence[str], read: ReadOptions) -> Iterator[bytes]:
-    """Yield texts for fitting word weights: equally many from the start of each file."""
-    read = replace(read, id_field=None, keep=(), on_error="skip", on_duplicate="error")
-    total = 0
-    for file in files:
-        log, count = ReadLog(), 0
-        sampled = batches(file, read, log=log, size=SAMPLE_BYTES)
-        texts = (text for batch in sampled for text in as_bytes(batch.texts))
-        for text in islice(texts, -(-SAMPLE_ROWS // len(files))):
-            count += 1
-            yield text
-        if not count and log.skipped.first:  # every row of the file is invalid
-            first = log.skipped.first[0]
-            raise InvalidFile(first.reason, file=first.place)
-        total += count
-    if not total:
-        raise NotFound(f"{', '.join(files)}: no document in it")
-
-
 # ---- slabs
 
 
@@ -386,7 +364,7 @@ def slabs_of(
     """
     documents, rows = Counter[int](), min(plan.shard_rows, SLAB_ROWS)
     texts = batches(sources, read, log=log, size=READ_BYTES, rows=rows, measure=measure)
-    tables = tables_of(texts, plan.kept_fields, read.on_error, log)
+    tables = tables_of(texts, plan.read.kept_fields, read.on_error, log)
     for slab in cut_slabs(tables, plan.shard_rows, plan.batch_size):
         log.documents += slab.table.num_rows
         if slab.shard in done:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from vocabtool.choices import Dtype
-from vocabtool.documents.batch import Document, ReadLog, bounds
+from vocabtool.documents.batch import Document, ReadLog
 from vocabtool.documents.files import Input, arrow_errors, changes
 from vocabtool.documents.options import ReadOptions
 from vocabtool.encoders.encoder import FittedWeights
@@ -55,7 +55,6 @@ from vocabtool.system.own_files import (
 from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes
-from vocabtool.vocabulary import is_utf8
 
 Vectors = NDArray[np.float32]
 
@@ -64,8 +63,6 @@ TEXT: Final = "text"
 VECTOR: Final = "vector"
 UNKNOWN: Final = "unknown"
 RESERVED: Final = (ID, VECTOR, UNKNOWN, TEXT)  # names that kept fields must not have
-REPLACE: Final = "replace"  # error handler: bytes that are not UTF-8 become U+FFFD
-HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation byte of UTF-8
 RUN: Final = "_run.json"
 MANIFEST: Final = "_manifest.json"
 WEIGHTS: Final = "_weights.json"
@@ -82,7 +79,7 @@ def shard_schema(plan: Plan, kept: pa.Schema, *, words: bool) -> pa.Schema:
         columns.append(pa.field(UNKNOWN, pa.list_(word), nullable=False))
     if plan.text:
         columns.append(pa.field(TEXT, pa.string(), nullable=False))
-    columns += [pa.field(name, kept.field(name).type) for name in plan.kept_fields]
+    columns += [pa.field(name, kept.field(name).type) for name in plan.read.kept_fields]
     return pa.schema(columns)
 
 
@@ -141,24 +138,6 @@ def vectors_of(batch: pa.RecordBatch) -> Vectors:
     return vectors.astype(np.float32, copy=False)
 
 
-def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
-    """Replace bytes that are not UTF-8 by U+FFFD; keep nulls. Also return which strings changed."""
-    nothing = np.zeros(len(strings), np.bool_)
-    if not len(strings):
-        return strings, nothing
-    # Nothing to do if all bytes together are UTF-8 and no string begins inside a character.
-    ends = bounds(strings)
-    data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
-    starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
-    inside = (np.frombuffer(data, np.uint8)[starts] & HEAD_BITS) == CONTINUES
-    if not inside.any() and is_utf8(bytes(data)):
-        return strings, nothing
-    binary = strings.view(pa.binary()).to_pylist()
-    replaced = np.array([text is not None and not is_utf8(text) for text in binary], np.bool_)
-    texts = [None if text is None else text.decode("utf-8", REPLACE) for text in binary]
-    return pa.array(texts, pa.string()), replaced
-
-
 # ---- the plan: everything that decides the bytes of the shards; threads and Ray do not
 
 VERSION: Final = 3
@@ -194,10 +173,6 @@ class Plan:
     shard_rows: int
     batch_size: int
     dtype: Dtype
-
-    @property
-    def kept_fields(self) -> tuple[str, ...]:
-        return self.read.kept_fields
 
     @property
     def fingerprint(self) -> str:
@@ -527,6 +502,12 @@ def read_plan(folder: Path) -> Plan | None:
         return decode_record(file.read_bytes(), Plan, kind=PLAN, version=VERSION, advice=AGAIN)
 
 
+def fitted_weights(folder: Path) -> FittedWeights | None:
+    """Return the word weights that were fitted for the run in a folder, if they were."""
+    file = folder / WEIGHTS
+    return FittedWeights.read(file) if file.is_file() else None
+
+
 class Shards:
     """The documents of a finished run and their vectors, opened with :meth:`open`.
 
@@ -607,7 +588,7 @@ class Shards:
                 schema = parquet.read_schema(file)
             words = UNKNOWN in schema.names
             kept = schema if kept is None else kept
-            is_whole = {*plan.kept_fields} <= {*schema.names}
+            is_whole = {*plan.read.kept_fields} <= {*schema.names}
             if not is_whole or schema != shard_schema(plan, kept, words=words):
                 raise InvalidFile(
                     "damaged: its columns differ from the columns of the run", file=str(file)
@@ -652,11 +633,6 @@ class Folder:
         if self._shard_names() or any(self.path.glob(f".shard-*{UNFINISHED}")):
             return True
         return manifest is not None and bool(manifest.shards)
-
-    def weights(self) -> FittedWeights | None:
-        """Return the weights that were fitted for the run, if it has shards already."""
-        file = self.path / WEIGHTS
-        return FittedWeights.read(file) if file.exists() and self.has_shards() else None
 
     def begin(self, plan: Plan, weights: FittedWeights | None) -> None:
         """Remove the results of earlier runs, and write the plan and the weights of a new run."""

@@ -403,16 +403,6 @@ class DatabaseWriter(Database):
                 if f"field_{at}" not in names:
                     connection.execute(f"ALTER TABLE fields ADD COLUMN field_{at}")
 
-    def set_source(self, rows: Rows, source: int) -> bool:
-        """Record that rows are from the FILE number ``source``; return whether a row changed."""
-        statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
-        others = [row for (row,) in self.select(statement, rows.tolist())]
-        with self.statements() as connection:
-            connection.executemany(
-                "UPDATE fields SET source = ? WHERE row = ?", ((source, row) for row in others)
-            )
-        return bool(others)
-
     def set_kind(self, name: str, kind: Kind, first: int) -> None:
         """Convert a column to ``kind`` from row ``first`` on, and create its SQL index."""
         with self.statements() as connection:

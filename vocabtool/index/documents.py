@@ -30,6 +30,7 @@ from vocabtool.documents.batch import (
     Kind,
     as_bytes,
     as_string,
+    byte_lengths,
     names_of,
     strings,
 )
@@ -42,7 +43,7 @@ from vocabtool.documents.files import (
 )
 from vocabtool.documents.files import names_of as names_of_files
 from vocabtool.documents.options import ReadOptions
-from vocabtool.documents.tables import as_strings, byte_lengths, in_parts, is_strings
+from vocabtool.documents.tables import as_strings, in_parts, is_strings
 from vocabtool.documents.vectors import Given
 from vocabtool.embedding.shards import RUN
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError

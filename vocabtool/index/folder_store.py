@@ -87,6 +87,7 @@ class FolderStore:
     ) -> None:
         """Open the last commit. Raises :class:`NotFound` and :class:`InvalidFile`."""
         self.path, self.name = path, str(path)
+        self.is_build = folder.home(path) != path
         self.snapshot = open_snapshot(path, None, model, options)
 
     @classmethod
@@ -218,10 +219,6 @@ class FolderStore:
                 with suppress(VocabtoolError, OSError):  # perhaps it is being removed
                     return read_manifest(build).load
         return None
-
-    @property
-    def is_build(self) -> bool:
-        return folder.home(self.path) != self.path
 
     def put_in_place(self) -> FolderStore:
         """Replace the index that this one was built for; return the store of the new index."""

@@ -42,7 +42,6 @@ from vocabtool.index.folder import (
     Configuration,
     FileFacts,
     Manifest,
-    Source,
     open_codes,
     raw_vectors,
     read_again,
@@ -488,7 +487,8 @@ class FolderTransaction:
     It first removes the uncommitted rows of an earlier writer. A folder has one writer at a time.
     Readers see changes only after a commit. ``PostgresTransaction`` has the same methods.
 
-    - ``manifest``: the manifest of the last commit, but with the FILEs that were registered since.
+    - ``manifest``: the manifest of the last commit; a load sets its ``sources``, the FILEs of the
+      documents. A source is the number of its FILE, counted from 1.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
     """
@@ -538,12 +538,12 @@ class FolderTransaction:
             if row >= known or not self._is_deleted[row]
         }
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(self, batch: Batch, vectors: Vectors, source: int) -> None:
         """Add documents with their vectors.
 
         ``batch``: ids and texts in UTF-8. ``vectors``: from :func:`prepare`, shape (n, dim).
-        ``sources``: for each document, the number of its FILE. Raises ``ValueError`` for vectors
-        that cannot be stored; after this error, do not add more rows.
+        ``source``: the number of their FILE. Raises ``ValueError`` for vectors that cannot be
+        stored; after this error, do not add more rows.
         """
         count = len(self._kinds)
         columns = []
@@ -563,7 +563,7 @@ class FolderTransaction:
         self.append_values(
             batch.id_array().to_pylist(),
             batch.texts.to_pylist(),
-            [*zip(sources, hashes, *columns, strict=True)],
+            [(source, *facts) for facts in zip(hashes, *columns, strict=True)],
             [column(self._kinds, name) for name in batch.columns],
             vectors,
         )
@@ -618,7 +618,11 @@ class FolderTransaction:
 
     def set_source(self, rows: Rows, source: int) -> bool:
         """Record that rows are from the FILE number ``source``; return whether a row changed."""
-        return self.database.set_source(rows, source)
+        statement = f"SELECT row FROM fields WHERE row IN (?...) AND source <> {source:d}"
+        others = self.database.select(statement, rows.tolist())
+        with self.database.statements() as connection:
+            connection.executemany(f"UPDATE fields SET source = {source:d} WHERE row = ?", others)
+        return bool(others)
 
     def rows_of_sources(self, numbers: Sequence[int]) -> Rows:
         """Return the committed rows of the FILEs with these ``numbers``, ascending."""
@@ -628,13 +632,6 @@ class FolderTransaction:
         rows = rows[rows < self._before.manifest.rows]
         live: Rows = rows[~self._before.is_deleted[rows]]
         return live
-
-    def register_sources(self, sources: Sequence[Source]) -> None:
-        """Set the FILEs of the documents; a source is their number, counted from 1."""
-        self.manifest = replace(self.manifest, sources=(*sources,))
-
-    def canaries(self) -> Canaries:
-        return canaries_of(self._before)
 
     def commit(
         self, manifest: Manifest, *, codes: bool = True, progress: Progress | None = None

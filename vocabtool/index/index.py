@@ -153,7 +153,8 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
-        from vocabtool.index import documents, load  # a search loads nothing
+        from vocabtool.embedding.shards import fitted_weights  # a search loads nothing
+        from vocabtool.index import documents, load
 
         sources, read, notify = request.sources, request.read, request.notify or (lambda note: None)
         names = {argument.name for argument in fields(Creation)} - {"sample"}
@@ -168,7 +169,7 @@ class Index:
             outside = home(Path(request.path))  # an address is no folder that a FILE could be in
             arguments["sample"] = load.sample_for_weights(sources, read, outside, notify)
         elif request.fitted is None:
-            arguments["fitted"] = load.weights_in_shards(shards)
+            arguments["fitted"] = fitted_weights(shards)
         index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)

@@ -32,8 +32,15 @@ from vocabtool.documents.files import (
     files_outside,
     names_of,
 )
-from vocabtool.documents.options import PATH_FIRST, ReadOptions, weights_of
-from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches, documents
+from vocabtool.documents.options import PATH_FIRST, ReadOptions
+from vocabtool.documents.reading import (
+    ReadLog,
+    SeenIds,
+    Skip,
+    Sources,
+    batches,
+    sample,
+)
 from vocabtool.documents.tables import as_strings
 from vocabtool.documents.vectors import (
     Given,
@@ -42,10 +49,8 @@ from vocabtool.documents.vectors import (
     checksum_of,
     open_vectors,
 )
-from vocabtool.embedding.embed import sample
-from vocabtool.embedding.shards import ID, TEXT, VECTOR, WEIGHTS, Shards, vectors_of
+from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, vectors_of
 from vocabtool.encoders.encoder import (
-    FittedWeights,
     Pace,
     hash_files,
     naming_documents,
@@ -146,8 +151,8 @@ class PendingBatch:
     """Documents on their way from a FILE into the index.
 
     - ``batch``: the documents; after encoding, only those to add, with their vectors.
-    - ``counts``: what is counted of the documents that were read, by fields of :class:`LoadReport`.
-    - ``estimated``: how many texts are too long by an estimate of their tokens.
+    - ``counts``: what is counted of the documents that were read, by fields of :class:`LoadReport`;
+      ``estimated``: how many texts are too long by an estimate of their tokens.
     - ``existing``: rows of the index that have the id of a document that was read.
     - ``same``: the rows among ``existing`` whose content is unchanged.
     """
@@ -155,7 +160,6 @@ class PendingBatch:
     batch: Batch
     source: int
     counts: Mapping[str, int] = field(default_factory=dict)
-    estimated: int = 0
     existing: Rows = field(default_factory=NO_ROWS.copy)
     same: Rows = field(default_factory=NO_ROWS.copy)
 
@@ -195,7 +199,7 @@ class Loader:
         self._on_existing, self._commit_rows, self._threads = on_existing, commit_rows, threads
         self._given, self._syncs, self._force = vectors, sync, force
         self._is_update, self._names_files = read is None, sources is not None
-        known, outside = writer.manifest.sources, home(path)
+        known, outside = writer.transaction.manifest.sources, home(path)
         if sources is not None and read is not None:
             self._groups, self._sources = groups_of_names(sources, read, known, outside, vectors)
         else:
@@ -230,7 +234,8 @@ class Loader:
     def run(self) -> LoadReport:
         """Raises :class:`FolderNotEmpty` if a different load is unfinished."""
         self._before.model.check()
-        last, writer = self._writer.manifest.load, self._writer
+        writer, transaction = self._writer, self._writer.transaction
+        last = transaction.manifest.load
         if last is not None and (last.plan == self._plan or self._continues(last)):
             if last.finished and (last.synced or not self._syncs):
                 done = last.documents
@@ -246,32 +251,33 @@ class Loader:
             files = [(file.name, Path(file.name).stat()) for file in self._files[: last.begun]]
             newer = [name for name, stat in files if max(stat.st_mtime, stat.st_ctime) > since]
             raise FolderNotEmpty(self._name, (*map(NEWER.format, newer[:1]), HALF_DONE))
-        writer.transaction.register_sources(self._sources)
+        transaction.manifest = replace(transaction.manifest, sources=self._sources)
         for group in self._groups:
-            self._set_searched_fields(group)
+            writer.set_searched_fields(group.read.searched_fields)
         # Ids need no lookup if all rows are from this load, because reading finds repeated ids.
-        self._alone = last.alone if self._start and last else writer.rows == 0
+        self._alone = last.alone if self._start and last else transaction.rows == 0
         if sum(len(group.sources) for group in self._groups) > 1:
             self._ids = SeenIds()
-        started, rows_before, counts, estimated = time.monotonic(), writer.rows, self._counts, 0
+        started, rows_before, counts = time.monotonic(), transaction.rows, self._counts
         rows_to_sync = NO_ROWS
         if self._syncs:
             numbers = in_scope(self._sources, self._groups)
-            rows_to_sync = writer.transaction.rows_of_sources(numbers)
+            rows_to_sync = transaction.rows_of_sources(numbers)
         for group in reversed(self._groups):  # the last document with an id counts: read it first
-            estimated += self._load_group(group)
+            self._load_group(group)
         removed = self._remove_missing(rows_to_sync) if self._syncs else 0
         writer.commit(self._record(finished=True))
         notes = [*self._notes, *self._log.notes, *chain(*(group.notes for group in self._groups))]
         encoder = self._before.model.encoder if counts["too_long"] else None
         if encoder is not None:
             cut = counts["too_long"], counts["tokens_cut"], encoder.max_tokens or 0
-            notes.append(cut_note(*cut, estimated=estimated > 0))
+            notes.append(cut_note(*cut, estimated=counts["estimated"] > 0))
         fields: dict[str, Any] = {**counts}
+        fields.pop("estimated", None)
         return LoadReport(
             **fields,
             resumed=self._start,
-            added=writer.rows - rows_before - counts["updated"],
+            added=transaction.rows - rows_before - counts["updated"],
             removed=removed,
             skipped=self._log.skipped.count,
             first_skipped=tuple(self._log.skipped.first),
@@ -294,21 +300,8 @@ class Loader:
             content = _hash_file(content, file)
         return content == last.content
 
-    def _set_searched_fields(self, group: FileGroup) -> None:
-        searched = group.read.searched_fields
-        if group.shards is not None and searched:
-            embedded, names = Shards.open(group.shards).plan.read.field, (*weights_of(searched),)
-            if embedded != names:
-                if not isinstance(embedded, str):
-                    embedded = " and ".join(embedded or ("text",))
-                raise VocabtoolError(
-                    f"{group.shards}: was embedded from the field {embedded}, "
-                    f"not from {' and '.join(names)}"
-                )
-        self._writer.set_searched_fields(searched)
-
-    def _load_group(self, group: FileGroup) -> int:
-        """Read, encode and add documents; return how many lengths of texts were estimated."""
+    def _load_group(self, group: FileGroup) -> None:
+        """Read, encode and add documents."""
         counts, writer = self._counts, self._writer
         encoder, shards = self._before.model.encoder, None
         threads = self._threads or (1 if encoder is None else encoder.threads)
@@ -326,14 +319,13 @@ class Loader:
         pending = Stream.from_generator(
             partial(self._pending_batches, group, shards, cuts=not has_vectors)
         )
-        estimated, read_before = 0, counts["read"] - self._start
+        read_before = counts["read"] - self._start
         size = sum(file.size for file in self._files)
         speed = Speed(read_before if has_vectors else counts["encoded"])
         with closed_after(pending.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, group)
                 self._log.done = counts["read"]
-                estimated += batch.estimated
                 uncommitted = counts["read"] - self._committed
                 if uncommitted >= self._commit_rows or writer.is_due:
                     writer.commit(self._record(finished=False), codes=False)
@@ -349,11 +341,10 @@ class Loader:
                         counts["read"], speed(timed), timed if timed < read else None
                     )
                     self._progress(step, share)
-        return estimated
 
     def _add(self, pending: PendingBatch, group: FileGroup) -> None:
         writer, batch = self._writer, pending.batch
-        rows_before = writer.rows
+        rows_before = writer.transaction.rows
         if batch.path_first:
             writer.set_searched_fields(PATH_FIRST)
         writer.add_batch(
@@ -370,7 +361,7 @@ class Loader:
         self._counts.update(pending.counts)
         self._counts.update(
             updated=len(pending.existing) - len(pending.same),
-            unchanged=pending.counts["read"] - (writer.rows - rows_before),
+            unchanged=pending.counts["read"] - (writer.transaction.rows - rows_before),
         )
 
     def _remove_missing(self, rows: Rows) -> int:
@@ -434,8 +425,9 @@ class Loader:
             documents = self._attach_vectors(group, self._given, documents)
         with closed_after(documents) as remaining:
             for whole, source in remaining:
-                for batch in self._writer.cut(whole) if cuts else [whole]:
-                    yield self._check(group, batch, source)
+                spans = self._writer.pace.spans(len(whole)) if cuts else [(0, len(whole))]
+                for start, end in spans:
+                    yield self._check(group, whole.part(start, end), source)
 
     def _check(self, group: FileGroup, batch: Batch, source: int) -> PendingBatch:
         """Check documents. Leave out those whose id was read before, if they are compared."""
@@ -464,7 +456,7 @@ class Loader:
             labels = {str(shards.path): (str(shards.path), number)}
         for sources in reversed(group.sources):
             if shards is not None:
-                documents = self._read_shards(shards)
+                documents = self._read_shards(shards, group.read.fields)
             else:
                 documents = batches(
                     sources,
@@ -524,9 +516,17 @@ class Loader:
                 agreement = compare_canaries(self._name, canaries, encoder, configuration.metric)
             self._is_compared = agreement.documents > 0
 
-    def _read_shards(self, shards: Shards) -> Iterator[Batch]:
+    def _read_shards(self, shards: Shards, searched: tuple[str, ...]) -> Iterator[Batch]:
         """Yield the documents of all shards that are not loaded yet."""
-        configuration = self._writer.manifest.configuration
+        embedded = shards.plan.read.field
+        if searched and embedded != searched:
+            if not isinstance(embedded, str):
+                embedded = " and ".join(embedded or ("text",))
+            raise VocabtoolError(
+                f"{shards.path}: was embedded from the field {embedded}, "
+                f"not from {' and '.join(searched)}"
+            )
+        configuration = self._before.manifest.configuration
         if configuration.encoder not in (None, shards.plan.encoder):
             encoder = self._before.model.encoder
             if encoder is None or shards.plan.encoder not in same_for_documents(encoder):
@@ -541,7 +541,7 @@ class Loader:
             raise VocabtoolError(
                 f"{shards.path}: contains no texts (text=False), but keyword search needs them"
             )
-        names, end = shards.plan.kept_fields, 0
+        names, end = shards.plan.read.kept_fields, 0
         for whole in shards.batches([ID, VECTOR, TEXT, *names]):
             end += len(whole)
             rows = whole.slice(max(len(whole) - (end - self._start), 0))
@@ -558,7 +558,7 @@ class Loader:
     def _encode(self, pending: PendingBatch) -> PendingBatch:
         """Leave out the documents that have not changed; encode those without a vector."""
         before, batch, counts = self._before, pending.batch, Counter(pending.counts)
-        existing, same, estimated = NO_ROWS, NO_ROWS, 0
+        existing = same = NO_ROWS
         if self._compares:
             rows, is_same = find_unchanged(before, batch)
             existing, same, batch = rows[rows >= 0], rows[is_same], batch.only(~is_same)
@@ -578,17 +578,11 @@ class Loader:
                 encoder = self._writer.encoder()
                 with naming_documents(new.id_array()), self._writer.pace.timed(len(new)):
                     vectors[is_new], *cut = encoder.encode_counting(new.texts)
-                counts["too_long"], counts["tokens_cut"], estimated = cut
+                counts["too_long"], counts["tokens_cut"], counts["estimated"] = cut
             counts["encoded"] = len(new)
         counts["zero"] = int(np.count_nonzero(~vectors.any(axis=1)))
-        return PendingBatch(
-            batch=replace(batch, vectors=vectors),
-            source=pending.source,
-            counts=counts,
-            estimated=estimated,
-            existing=existing,
-            same=same,
-        )
+        batch = replace(batch, vectors=vectors)
+        return replace(pending, batch=batch, counts=counts, existing=existing, same=same)
 
 
 def _facts(groups: Sequence[FileGroup]) -> tuple[Input, ...]:
@@ -658,12 +652,6 @@ def dim_of_own_vectors(sources: Sources, read: ReadOptions, vectors: Given | Non
     raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
-def weights_in_shards(shards: Path) -> FittedWeights | None:
-    """Return the word weights that :func:`embed` fitted for these shards, if it did."""
-    file = shards / WEIGHTS
-    return FittedWeights.read(file) if file.is_file() else None
-
-
 def sample_for_weights(
     sources: Sources, read: ReadOptions, index: Path, notify: Callable[[str], object]
 ) -> Iterable[bytes] | None:
@@ -675,11 +663,11 @@ def sample_for_weights(
     files = files_outside(sources, index, read) or []
     if names_of(sources) is None or not can_be_read_again(files):
         return None
-    plain = replace(read, keep=(), on_duplicate="error")
-    first = next(iter(documents(files, plain, log=ReadLog())), None)
+    plain = replace(read, keep=("id", "_id"), on_duplicate=None)
+    first = next(batches(files, plain, log=ReadLog(), rows=1), None)
     facts_of(files)  # raises if another file is missing
     for name in ("id", "_id"):
-        if read.id_field is None and first is not None and name in first.fields:
+        if read.id_field is None and first is not None and first.columns[name][0].is_valid:
             use = f"the documents have a field {name!r}: use it with --id-field {name}"
             notify(f"the ids of documents are FILE:LINE; {use}")
     return sample(files, read)

@@ -98,14 +98,6 @@ class OpenedModel:
     tokenizer: bytes | None = None
 
     @property
-    def weights(self) -> FittedWeights | None:
-        return self.encoder.fitted if isinstance(self.encoder, StaticEncoder) else None
-
-    @property
-    def vectors(self) -> VectorFile | None:
-        return self.encoder.vectors if isinstance(self.encoder, StaticEncoder) else None
-
-    @property
     def vocabulary(self) -> Words | None:
         return self.words if "vocabulary" in self.options else None
 
@@ -115,6 +107,8 @@ class OpenedModel:
         if request.exact_below is None:
             chosen["exact_below"] = exact_below
         encoder, words = self.encoder, self.words
+        static = encoder if isinstance(encoder, StaticEncoder) else None
+        fitted = None if static is None else static.fitted
         return Configuration(
             **chosen,
             dim=(request.dim or 0) if encoder is None else encoder.dim,
@@ -125,9 +119,9 @@ class OpenedModel:
             encoder=None if encoder is None else encoder.fingerprint,
             words=None if words is None else words.fingerprint,
             vocabulary=None if words is None else words.vocabulary.fingerprint,
-            vectors=None if self.vectors is None else self.vectors.fingerprint,
+            vectors=None if static is None else static.vectors.fingerprint,
             rule=self.rule,
-            weights=None if self.weights is None else self.weights.fingerprint,
+            weights=None if fitted is None else fitted.fingerprint,
         )
 
     def save(self, folder: Path) -> dict[str, int]:
@@ -144,12 +138,14 @@ class OpenedModel:
 
         if self.words is not None:
             save(write_vocabulary, self.words.vocabulary, "vocabulary", ".arrow")
-        if self.weights is not None:
-            save(write_weights, self.weights, "weights", ".arrow")
-        if self.vectors is not None and self.vectors.matrix.nbytes > MAX_MATRIX:
-            keep_in_cache(self.vectors)
-        elif self.vectors is not None:
-            save(write_matrix, self.vectors, "matrix", ".npy")
+        if isinstance(self.encoder, StaticEncoder):
+            fitted, vectors = self.encoder.fitted, self.encoder.vectors
+            if fitted is not None:
+                save(write_weights, fitted, "weights", ".arrow")
+            if vectors.matrix.nbytes > MAX_MATRIX:
+                keep_in_cache(vectors)
+            else:
+                save(write_matrix, vectors, "matrix", ".npy")
         if self.tokenizer is not None:
             name = str(self.rule or self.options["rule"]).removeprefix("tokenizer:")
             with whole_file(folder / name) as file:

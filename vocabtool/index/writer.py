@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.choices import OnExisting
-from vocabtool.documents.batch import Batch, SkipCounter
+from vocabtool.documents.batch import Batch, SkipCounter, as_utf8
 from vocabtool.documents.options import PATH_FIRST, OnError
-from vocabtool.embedding.shards import as_utf8
 from vocabtool.encoders.encoder import Encoder, Pace, Vectors
 from vocabtool.errors import DuplicateId, VocabtoolError
 from vocabtool.index.database import ENCODED, PLAIN, id_in_utf8
@@ -50,7 +49,8 @@ class Writer:
     and then, pass ``commit_seconds``, or use :meth:`Index.load`.
 
     - ``left_out``: number of skipped values that did not fit their fields, and the first of them.
-    - ``transaction``: the changes, as the store writes them.
+    - ``transaction``: the changes, as the store writes them. Its ``rows`` are those of the index,
+      committed or not.
     - ``pace``: the number of texts that are encoded together.
     """
 
@@ -74,18 +74,8 @@ class Writer:
         self._deletes = False  # by ids
         self._failed = False
         self._commit_seconds, self._committed = commit_seconds, time.monotonic()
-        self.transaction = transaction
+        self.transaction, self._configuration = transaction, transaction.manifest.configuration
         self.pace = Pace()
-
-    @property
-    def manifest(self) -> Manifest:
-        """The manifest of the last commit, with the FILEs registered after it."""
-        return self.transaction.manifest
-
-    @property
-    def rows(self) -> int:
-        """Number of rows, committed or not."""
-        return self.transaction.rows
 
     @property
     def is_due(self) -> bool:
@@ -119,24 +109,26 @@ class Writer:
         check_choice(on_existing)
         if on_error not in get_args(OnError):
             raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
-        matrix = None if vectors is None else _matrix(vectors, self.manifest.configuration.dim)
-        rows_before, end = self.rows, 0
+        matrix = None if vectors is None else _matrix(vectors, self._configuration.dim)
+        rows_before, end = self.transaction.rows, 0
         with self._all_or_nothing():
-            for batch in batches_of(documents, self.rows):
+            for batch in batches_of(documents, self.transaction.rows):
                 of_batch = None if matrix is None else matrix[end : end + len(batch)]
                 end += len(batch)
                 if matrix is not None and end > len(matrix):
                     break
-                # What is rolled back as a whole needs no pieces.
-                is_cut = matrix is None and self._commit_seconds is not None
-                for piece in self.cut(batch) if is_cut else [batch]:
+                spans: Iterable[tuple[int, int]] = [(0, len(batch))]
+                if matrix is None and self._commit_seconds is not None:
+                    spans = self.pace.spans(len(batch))  # else rolled back as a whole
+                for span in spans:
+                    piece = batch.part(*span)
                     self.add_batch(piece, of_batch, on_existing=on_existing, on_error=on_error)
                     if self.is_due:
                         self.commit(codes=False)
             if matrix is not None and end != len(matrix):
                 count = len(documents) if isinstance(documents, Sized) else end
                 raise ValueError(f"{plural(len(matrix), 'vector')} for {count:,} documents")
-        return self.rows - rows_before
+        return self.transaction.rows - rows_before
 
     def update(
         self,
@@ -152,14 +144,10 @@ class Writer:
         """Delete documents; return how many of these ids existed."""
         wanted = dict.fromkeys(map(id_in_utf8, [ids] if isinstance(ids, str) else ids))
         with self._all_or_nothing():
-            existing = self.find_existing([*wanted])
+            existing = self.transaction.find_existing([*wanted])
             self.delete_rows(np.array([*existing.values()], np.int64))
         self._deletes |= bool(existing)
         return len(existing)
-
-    def find_existing(self, ids: list[str]) -> dict[str, int]:
-        """Return the row of each id, in valid UTF-8, that exists. Uncommitted changes count too."""
-        return self.transaction.find_existing(ids)
 
     def set_searched_fields(self, searched: tuple[str, ...]) -> None:
         """Set the fields that are joined into one text: see :class:`Manifest`.
@@ -169,7 +157,7 @@ class Writer:
         present = self.transaction.searched_fields
         if {present, searched} == {(), PATH_FIRST}:
             searched = PATH_FIRST
-        elif present != searched and self.rows:
+        elif present != searched and self.transaction.rows:
             shown = [" and ".join(names) or "one field" for names in (present, searched)]
             options = " ".join(f"--field {name}" for name in present) or "one --field"
             raise VocabtoolError(
@@ -219,9 +207,7 @@ class Writer:
                 encoder = self.encoder()
                 with self.pace.timed(len(batch)):
                     vectors, source = encoder.encode(batch.texts), source or ENCODED
-            metric = self.manifest.configuration.metric
-            sources = [source] * len(batch)
-            self.transaction.append(batch, prepare(vectors, metric), sources)
+            self.transaction.append(batch, prepare(vectors, self._configuration.metric), source)
             self._changed = True
 
     def encoder(self) -> Encoder:
@@ -239,20 +225,15 @@ class Writer:
             )
         with self._lock:
             if not self._is_same_model:
-                metric = self.manifest.configuration.metric
-                compare_canaries(self._name, self.transaction.canaries(), encoder, metric)
+                canaries, metric = self._model.canaries(), self._configuration.metric
+                compare_canaries(self._name, canaries, encoder, metric)
                 self._is_same_model = True
         return encoder
-
-    def cut(self, batch: Batch) -> Iterator[Batch]:
-        """Yield as many documents at a time as the encoder makes in some seconds."""
-        for start, end in self.pace.spans(len(batch)):
-            yield batch.part(start, end) if end - start < len(batch) else batch
 
     def of_kinds(self, batch: Batch, on_error: OnError) -> Batch:
         """Return the documents in UTF-8, with null for each value that does not fit its field."""
         for name, texts in batch.columns.items():
-            kind = self.manifest.fields.get(name, "null")
+            kind = self.transaction.manifest.fields.get(name, "null")
             batch, others = fit_to_kind(batch, name, kind)
             for row in others:
                 place = batch.place(row) if batch.source else f"document {batch.id_of(row)!r}"
@@ -277,15 +258,15 @@ class Writer:
             raise VocabtoolError(f"{self._name}: {FAILED}")
         if not self._changed and load is None:
             return
-        last = self.manifest.load
+        last = self.transaction.manifest.load
         if load is None and last is not None:
             load = last.after_other_change(synced=not self._deletes)
-        self._finish(replace(self.manifest, load=load), codes=codes)
+        self._finish(replace(self.transaction.manifest, load=load), codes=codes)
 
     def store_calibration(self, calibration: Calibration | None) -> None:
         """Store the weight of keyword search (``None``: remove it), and commit all changes."""
         self.commit()
-        manifest = self.manifest
+        manifest = self.transaction.manifest
         if calibration is not None:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             calibration = replace(calibration, documents=manifest.live, time=now)
@@ -294,7 +275,7 @@ class Writer:
     def _finish(self, manifest: Manifest, *, codes: bool) -> None:
         """Commit under the next number."""
         with self._all_or_nothing():
-            manifest = replace(manifest, commit=self.manifest.commit + 1)
+            manifest = replace(manifest, commit=self.transaction.manifest.commit + 1)
             self.transaction.commit(manifest, codes=codes, progress=self._progress)
         self._changed, self._committed = False, time.monotonic()
 
@@ -303,7 +284,7 @@ class Writer:
 
         If several documents have an id, an update adds the last of them, and a skip the first.
         """
-        existing = self.find_existing(ids)
+        existing = self.transaction.find_existing(ids)
         places: dict[str, int] = {}  # of the document to add, by id
         for place, id_ in enumerate(ids):
             if on_existing == "error" and (id_ in existing or id_ in places):

@@ -189,12 +189,14 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:  # without its advice on options, which a client lacks
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
-        fields = {*writer.manifest.fields}.union(*(batch.columns for batch, _ in with_vectors))
+        fields = {*writer.transaction.manifest.fields}.union(
+            *(batch.columns for batch, _ in with_vectors)
+        )
         if len(fields) > MAX_FIELDS:
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
-        replaced = len(writer.find_existing([row.id for row in rows]))
+        replaced = len(writer.transaction.find_existing([row.id for row in rows]))
         for batch, batch_vectors in with_vectors:
             writer.add_batch(batch, batch_vectors, on_existing="update", on_error="raise")
         return {"added": len(rows) - replaced, "replaced": replaced}
@@ -294,7 +296,7 @@ def _commit(served: ServedIndex, change: Change) -> dict[str, int]:
         with index.writer() as writer:
             answer = change(writer)
             writer.commit()
-            return {"commit": writer.manifest.commit, **answer}
+            return {"commit": writer.transaction.manifest.commit, **answer}
     except OSError as error:
         if isinstance(error, VocabtoolError):  # its class says whose fault it is
             raise

@@ -26,20 +26,18 @@ from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import MAX_FIELDS, text_hash, union
-from vocabtool.index.folder import Chance, Manifest, Source
+from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import OUTGROWN
 from vocabtool.index.measures import (
     EASIER,
     NEAREST,
     QUERIES,
-    Canaries,
     measure_recall,
     similarity_by_chance,
 )
 from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
-from vocabtool.index.postgres.snapshot import canaries_of
 from vocabtool.index.vectors import CodeFacts, RawVectors, as_stored
 from vocabtool.keywords.cutter import Cutter, Field, Terms, stored_length, weighted_terms
 from vocabtool.system.messages import Progress
@@ -137,7 +135,7 @@ class PostgresTransaction:
         docs |= {key: self._new[key].doc for key in keys.values() if key in self._new}
         return {id_: docs[key] for id_, key in keys.items() if key in docs}
 
-    def append(self, batch: Batch, vectors: Vectors, sources: Sequence[int]) -> None:
+    def append(self, batch: Batch, vectors: Vectors, source: int) -> None:
         for name in batch.columns:
             self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
         if len(self._kinds) > MAX_FIELDS:
@@ -157,7 +155,7 @@ class PostgresTransaction:
                 doc=self._last + 1 + at,
                 id=conditions.storable(id_),
                 text=texts[at],
-                source=sources[at],
+                source=source,
                 terms=terms[at],
                 vector=stored[at] if has_vector[at] else None,
                 values=values[at],
@@ -189,13 +187,6 @@ class PostgresTransaction:
         )
         docs = [doc for doc, source in stored if self._sources.get(doc, source) in numbers]
         return np.array(docs, np.int64)
-
-    def register_sources(self, sources: Sequence[Source]) -> None:
-        self.manifest = replace(self.manifest, sources=(*sources,))
-
-    def canaries(self) -> Canaries:
-        with self._connections.translate_errors():
-            return canaries_of(self._connection, self._n, self.manifest)
 
     def flush(self) -> None:
         """Write the changes so far without a commit."""
