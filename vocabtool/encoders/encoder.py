@@ -250,11 +250,6 @@ class EncoderOptions:
         values = ((option.name, getattr(self, option.name)) for option in fields(EncoderOptions))
         return {name: value for name, value in values if value is not None and value is not False}
 
-    @property
-    def words(self) -> Words | None:
-        """The given ``vocabulary`` if it is a ``Words`` object, otherwise ``None``."""
-        return self.vocabulary if isinstance(self.vocabulary, Words) else None
-
 
 @list_options
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -331,7 +326,8 @@ class Encoder(ABC):
     @cached_property
     def words(self) -> Words | None:
         """How the model splits texts and which words it knows; ``None`` if that is unknown."""
-        return self.options.words
+        given = self.options.vocabulary
+        return given if isinstance(given, Words) else None
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -298,7 +298,7 @@ class TensorFlowEncoder(Encoder):
 
     @cached_property
     def words(self) -> Words | None:
-        return self._words_and_note[0] or self.options.words
+        return self._words_and_note[0] or super().words
 
     @property
     def notes(self) -> tuple[str, ...]:

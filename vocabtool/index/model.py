@@ -192,10 +192,10 @@ def open_model(request: Creation) -> OpenedModel:
         value = getattr(encoder.options, name)
         if value is not None:
             recorded[name] = value
-    own_words = encoder.options.words
-    if own_words is not None:
+    given = encoder.options.vocabulary
+    if isinstance(given, Words):
         recorded.pop("rule", None)
-        return _with_vocabulary(OpenedModel(encoder, own_words, _name(model), recorded), own_words)
+        return _with_vocabulary(OpenedModel(encoder, given, _name(model), recorded), given)
     rule = encoder.options.rule if isinstance(encoder, StaticEncoder) else None
     return _with_tokenizer(OpenedModel(encoder, encoder.words, _name(model), recorded, rule))
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.batch import Document, strings
 from vocabtool.documents.files import arrow_errors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.streams.operators import Start, items, rest
+from vocabtool.streams.operators import Start, begin, items
 from vocabtool.system.native_import import import_library
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import closed_after, in_batches
@@ -161,7 +161,7 @@ class InFolder:
         if (self.folder / CACHE_FILE).exists():
             yield from self._read_file(first)
         else:
-            yield from rest(self._fill(), first)
+            yield from begin(self._fill, first)
 
     def _fill(self) -> Iterator[Document]:
         """Yield the documents of the source, and write them to the file."""

@@ -62,23 +62,18 @@ class Once(Generic[T]):
 
 
 def begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
-    """Begin a pass over a source that must be read from its beginning."""
-    return rest(make(), first)
-
-
-def rest(items: Iterable[T], first: int) -> Iterator[T]:
-    """Yield all but the first ``first`` items, which are read and dropped."""
-    with closed_after(items) as remaining:
+    """Begin a pass over a source that must be read from its beginning: its first items, too."""
+    with closed_after(make()) as remaining:
         yield from islice(remaining, first, None)
 
 
 def items(source: Iterable[T] | Indexable, first: int) -> Iterator[T]:
     """Yield the items from position ``first`` on. A sequence is not read before this position."""
-    if not is_indexable(source):
-        yield from rest(cast(Iterable[T], source), first)
-        return
-    for index in range(first, len(source)):
-        yield source[index]
+    if is_indexable(source):
+        for index in range(first, len(source)):
+            yield source[index]
+    else:
+        yield from begin(lambda: cast(Iterable[T], source), first)
 
 
 # ---- elements in their order
@@ -93,11 +88,11 @@ def map_elements(
     not be read. Otherwise a result may come from any element, so all elements are mapped.
     """
     elements, work = number_elements(source, first if ordered else 0), partial(_call, fn)
-    with closed_after(elements):
-        results: Iterator[R] = map(work, elements)
-        if workers:
-            results = parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
-        yield from rest(results, 0 if ordered else first)
+    results: Iterator[R] = map(work, elements)
+    if workers:
+        results = parallel_map(work, elements, workers=workers, ordered=ordered, kind=kind)
+    with closed_after(elements), closed_after(results) as mapped:
+        yield from islice(mapped, 0 if ordered else first, None)
 
 
 def flat_map(source: Start[T], fn: Callable[[T], Iterable[R]]) -> Iterator[R]:
@@ -166,7 +161,7 @@ def repeat(
     """See :meth:`Stream.repeat`. ``rows`` returns the number of elements in a pass, or ``None``."""
     length = rows() if first else None
     if not length:
-        return rest(_passes(source, times, 0), first)
+        return begin(partial(_passes, source, times, 0), first)
     left = None if times is None else times - first // length
     return _passes(source, left, first % length)
 

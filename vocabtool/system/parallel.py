@@ -58,16 +58,16 @@ def parallel_map(
     """
     waiting: deque[Future[R]] = deque()
     finished: SimpleQueue[Future[R]] = SimpleQueue()
-    at_work = 0
+    failures: list[Exception] = []
+    at_work, work = 0, fn
     with closed_after(items) as remaining:
-        source, work = _UntilFailure(remaining), fn
         pool: Executor
         if kind == "threads":
             pool = ThreadPoolExecutor(workers)
         else:
             pool, work = _processes(fn, workers), _in_process
         try:
-            for item in source:
+            for item in _until_failure(remaining, failures):
                 try:
                     future = pool.submit(work, item)
                 except BrokenProcessPool as error:  # yield the finished results first
@@ -87,7 +87,8 @@ def parallel_map(
             raise VocabtoolError(KILLED) from error
         finally:
             pool.shutdown(cancel_futures=True)
-        source.fail()
+    if failures:
+        raise failures.pop()
 
 
 def prefetch(items: Iterable[T], count: int) -> Iterator[T]:
@@ -124,10 +125,10 @@ def in_batches(
     """
     if size < 1:
         raise ValueError(f"the batch size must be at least 1, got {size}")
+    failures: list[Exception] = []
+    batch, total = [], 0
     with closed_after(items) as remaining:
-        source = _UntilFailure(remaining)
-        batch, total = [], 0
-        for item in source:
+        for item in _until_failure(remaining, failures):
             batch.append(item)
             total += weight(item) if weight else 0
             if len(batch) == size or total >= most:
@@ -135,7 +136,8 @@ def in_batches(
                 batch, total = [], 0
         if batch:
             yield batch
-        source.fail()
+    if failures:
+        raise failures.pop()
 
 
 @contextlib.contextmanager
@@ -149,28 +151,13 @@ def closed_after(items: Iterable[T]) -> Iterator[Iterator[T]]:
             iterator.close()
 
 
-class _UntilFailure(Iterator[T]):
-    """An iterator that stops at the first error of ``items``; :meth:`fail` raises this error."""
-
-    def __init__(self, items: Iterator[T]) -> None:
-        self._items = items
-        self._failure: Exception | None = None
-
-    def __next__(self) -> T:
-        if self._failure is not None:  # some iterators would continue after an error
-            raise StopIteration
-        try:
-            return next(self._items)
-        except StopIteration:
-            raise
-        except Exception as error:  # noqa: BLE001 - raised later, by `fail`
-            self._failure = error
-            raise StopIteration from None
-
-    def fail(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+def _until_failure(items: Iterator[T], failures: list[Exception]) -> Iterator[T]:
+    """Yield the items before the first error, which becomes the only one of ``failures``."""
+    try:
+        for item in items:  # noqa: UP028 - `yield from` would close a file
+            yield item
+    except Exception as error:  # noqa: BLE001 - the caller raises it later
+        failures.append(error)
 
 
 def _processes(fn: Callable[..., Any], workers: int) -> Executor:
