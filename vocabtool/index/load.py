@@ -349,7 +349,6 @@ class Loader:
             writer.set_searched_fields(PATH_FIRST)
         writer.add_batch(
             batch,
-            batch.vectors,
             on_existing=self._on_existing,
             on_error=group.read.on_error,
             source=pending.source,

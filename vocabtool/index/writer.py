@@ -113,16 +113,16 @@ class Writer:
         rows_before, end = self.transaction.rows, 0
         with self._all_or_nothing():
             for batch in batches_of(documents, self.transaction.rows):
-                of_batch = None if matrix is None else matrix[end : end + len(batch)]
-                end += len(batch)
+                first, end = end, end + len(batch)
                 if matrix is not None and end > len(matrix):
                     break
+                given = replace(batch, vectors=None if matrix is None else matrix[first:end])
                 spans: Iterable[tuple[int, int]] = [(0, len(batch))]
                 if matrix is None and self._commit_seconds is not None:
                     spans = self.pace.spans(len(batch))  # else rolled back as a whole
                 for span in spans:
-                    piece = batch.part(*span)
-                    self.add_batch(piece, of_batch, on_existing=on_existing, on_error=on_error)
+                    piece = given.part(*span)
+                    self.add_batch(piece, on_existing=on_existing, on_error=on_error)
                     if self.is_due:
                         self.commit(codes=False)
             if matrix is not None and end != len(matrix):
@@ -180,14 +180,13 @@ class Writer:
     def add_batch(
         self,
         batch: Batch,
-        vectors: Vectors | None,
         *,
         on_existing: OnExisting,
         on_error: OnError,
         source: int = 0,
         are_new: bool = False,
     ) -> None:
-        """Add the documents of a batch, as :meth:`add` does.
+        """Add the documents of a batch, perhaps with their vectors, as :meth:`add` does.
 
         - ``source``: the number of the FILE of the documents.
         - ``are_new``: true if no id of the batch is in the index, so that ids need no lookup.
@@ -200,9 +199,9 @@ class Writer:
                 chosen = self._choose(ids.to_pylist(), on_existing)
                 if not chosen.all():
                     batch = batch.only(chosen)
-                    vectors = None if vectors is None else vectors[chosen]
             if not len(batch):
                 return
+            vectors = batch.vectors
             if vectors is None:
                 encoder = self.encoder()
                 with self.pace.timed(len(batch)):

@@ -171,34 +171,33 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
     """
     vectors = vectors_of(rows, index)
     try:
-        batches = [*batches_of([row.item for row in rows], place=lambda at: rows[at].place)]
+        without = [*batches_of([row.item for row in rows], place=lambda at: rows[at].place)]
     except ValueError as error:
         raise ServeError(str(error)) from None
-    with_vectors: list[tuple[Batch, Vectors | None]] = []
+    batches: list[Batch] = []
     first = 0
-    for batch in batches:
+    for batch in without:
         end = first + len(batch)
         numbers = np.array([row.line for row in rows[first:end]], np.int64)
         named = replace(batch, source="body", numbers=numbers) if rows[0].line else batch
-        with_vectors.append((named, None if vectors is None else vectors[first:end]))
+        batches.append(replace(named, vectors=None if vectors is None else vectors[first:end]))
         first = end
 
     def change(writer: Writer) -> dict[str, int]:
         try:
-            for batch, _ in with_vectors:  # before the first of them is written
+            for batch in batches:  # before the first of them is written
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:  # without its advice on options, which a client lacks
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
-        fields = {*writer.transaction.manifest.fields}.union(
-            *(batch.columns for batch, _ in with_vectors)
-        )
+        present = writer.transaction.manifest.fields
+        fields = {*present}.union(*(batch.columns for batch in batches))
         if len(fields) > MAX_FIELDS:
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
             )
         replaced = len(writer.transaction.find_existing([row.id for row in rows]))
-        for batch, batch_vectors in with_vectors:
-            writer.add_batch(batch, batch_vectors, on_existing="update", on_error="raise")
+        for batch in batches:
+            writer.add_batch(batch, on_existing="update", on_error="raise")
         return {"added": len(rows) - replaced, "replaced": replaced}
 
     return change
