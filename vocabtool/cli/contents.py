@@ -14,7 +14,7 @@ import orjson
 from vocabtool.cli import options, output
 from vocabtool.cli.options import DIR, format_option, gather, option_of
 from vocabtool.cli.search import MODEL_AND_TRUST, open_index
-from vocabtool.documents.batch import names_of
+from vocabtool.documents.batch import list_names
 from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
 from vocabtool.index.folder_store import FolderStore
@@ -61,7 +61,7 @@ def list_command(
     known = ["id", "text", *index.manifest.fields]
     for name in fields:
         if name not in known:
-            raise NotFound(f"{index.name}: no field {name!r}; the fields are {names_of(known)}")
+            raise NotFound(f"{index.name}: no field {name!r}; the fields are {list_names(known)}")
     documents: Iterable[dict[str, object]]
     if fields:
         documents = map(as_row, index.documents(where))

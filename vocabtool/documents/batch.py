@@ -295,7 +295,7 @@ def spans(ends: NDArray[np.integer[Any]], size: int) -> Iterator[tuple[int, int]
         start = end
 
 
-def names_of(fields: Sequence[str] | Mapping[str, object]) -> str:
+def list_names(fields: Sequence[str] | Mapping[str, object]) -> str:
     """Return names of fields for a message; of many fields, only the first ones."""
     shown = ", ".join(map(repr, [*fields][:NAMES_SHOWN]))
     return f"{shown}, ..." if len(fields) > NAMES_SHOWN else shown or "none"
@@ -309,7 +309,7 @@ def text_column(names: Sequence[str], wanted: str | None) -> int:
     if names.count(name) != 1:
         problem = "no field" if name not in names else "more than one field"
         hint = "; use --field (field=) to choose the text field" if wanted is None else ""
-        raise BadRow(f"{problem} {name!r}; the fields are {names_of(names)}{hint}")
+        raise BadRow(f"{problem} {name!r}; the fields are {list_names(names)}{hint}")
     return names.index(name)
 
 
@@ -325,7 +325,7 @@ def text_columns(names: Sequence[str], read: ReadOptions) -> list[int]:
 
 def none_of(fields: Sequence[str], names: Sequence[str] | Mapping[str, object]) -> str:
     """Return the message for a row that lacks all ``fields``. ``names``: the fields it has."""
-    return f"none of the fields {names_of(fields)}; the fields are {names_of(names)}"
+    return f"none of the fields {list_names(fields)}; the fields are {list_names(names)}"
 
 
 def join_texts(columns: Sequence[pa.StringArray]) -> pa.StringArray:
@@ -560,7 +560,7 @@ def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
 def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str) -> object:
     """Raises :class:`BadRow`; its message has ``option`` and ``purpose`` (``" for the id"``)."""
     if name not in values:
-        there = f"the fields are {names_of(values)}: choose one with --{option.replace('_', '-')}"
+        there = f"the fields are {list_names(values)}: choose one with --{option.replace('_', '-')}"
         raise BadRow(f"no field {name!r}{purpose}; {there} ({option}=)")
     return values[name]
 

@@ -17,7 +17,7 @@ from typing import Final, NoReturn, assert_never, cast
 
 import numpy as np
 
-from vocabtool.documents.batch import Kind, names_of
+from vocabtool.documents.batch import Kind, list_names
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.database import ID, PLAIN, TEXT, Database, Fields, column
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
@@ -93,7 +93,7 @@ class Compiler:
         """Return the SQL of a test of one field. Raises :class:`InvalidCondition`."""
         name, kinds = test.field, {**self._fields, ID: "string", TEXT: "string"}
         if name not in kinds:
-            self._refuse(f"no field {name!r}; the fields are {names_of([*kinds])}", test.position)
+            self._refuse(f"no field {name!r}; the fields are {list_names([*kinds])}", test.position)
         kind = kinds[name]
         if name not in (ID, TEXT):
             name = column(self._fields, name)

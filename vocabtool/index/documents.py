@@ -31,7 +31,7 @@ from vocabtool.documents.batch import (
     as_bytes,
     as_string,
     byte_lengths,
-    names_of,
+    list_names,
     strings,
 )
 from vocabtool.documents.files import (
@@ -40,8 +40,8 @@ from vocabtool.documents.files import (
     files_outside,
     find,
     left_out,
+    names_of,
 )
-from vocabtool.documents.files import names_of as names_of_files
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.tables import as_strings, in_parts, is_strings
 from vocabtool.documents.vectors import Given
@@ -260,7 +260,7 @@ def _contents_of(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, objec
             fields = dict(item)
             for name in (ID, TEXT):
                 if name not in fields:
-                    names = names_of([*map(str, fields)])
+                    names = list_names([*map(str, fields)])
                     raise BadRow(f"no field {name!r}; the fields are {names}")
             id_, text = fields.pop(ID), fields.pop(TEXT)
         case _:
@@ -344,7 +344,7 @@ def _check_columns(schema: pa.Schema) -> None:
     """Raise ``ValueError`` for a table whose columns cannot be documents."""
     for name in (ID, TEXT):
         if schema.names.count(name) != 1:
-            names = names_of(schema.names)
+            names = list_names(schema.names)
             raise ValueError(f"documents: expected one column {name!r}, got {names}")
         kind = schema.field(name).type
         if not is_strings(kind) and not (name == ID and of.is_integer(kind)):
@@ -408,7 +408,7 @@ def groups_of_names(
     ``known``: the recorded FILEs. ``index``: the folder of the index, whose files are not read.
     """
     read = replace(read, path_first=vectors is None)
-    names, files = names_of_files(sources), files_outside(sources, index, read)
+    names, files = names_of(sources), files_outside(sources, index, read)
     if files is None or names is None or not can_be_read_again(files):
         stream = sources if files is None else files
         return [FileGroup((stream,), read, is_stream=True)], (*known,)
@@ -447,7 +447,7 @@ def groups_of_index(
         raise VocabtoolError(f"{index}: the index has recorded no FILE; name the FILEs to read")
     if sources is not None:
         read = known[-1].options if known else AS_SHIPPED
-        names, files = names_of_files(sources), files_outside(sources, index, read)
+        names, files = names_of(sources), files_outside(sources, index, read)
         if names is None or not can_be_read_again(files):
             if sync:
                 raise VocabtoolError("a stream cannot be synced: pass the names of files")
@@ -540,7 +540,7 @@ def in_scope(known: Sequence[Source], groups: Sequence[FileGroup]) -> list[int]:
 
 def shards_in(sources: Sources) -> Path | None:
     """Return the path of ``sources`` if it is one folder of shards, else ``None``."""
-    names = names_of_files(sources)
+    names = names_of(sources)
     if names is not None and len(names) == 1 and (Path(names[0]) / RUN).is_file():
         return Path(names[0])
     return None

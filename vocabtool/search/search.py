@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import ONE_LEG
-from vocabtool.documents.batch import names_of
+from vocabtool.documents.batch import list_names
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.keywords.cutter import (
     OPENING,
@@ -91,7 +91,7 @@ def parse_fields(
         fields.append(("group_by", settings.group_by))
     for option, name in fields:
         if name not in snapshot.fields:
-            kept_fields = names_of([*snapshot.fields])
+            kept_fields = list_names([*snapshot.fields])
             raise ValueError(f"{option}: no field {name!r}; the kept fields are {kept_fields}")
     return tuple(keys), counted
 
