@@ -91,7 +91,6 @@ ANOTHER_STREAM: Final = (
     "give the same stream the same name with source='a name')"
 )
 
-OnSlab = Callable[[Counts], None]  # is called with the counts of each written slab
 Columns = dict[str, Any]
 ReadSlabs = Callable[[ReadLog], Iterator[Slab]]
 MakeMaker = Callable[[], "ShardMaker"]
@@ -228,9 +227,9 @@ def embed(
         whole = tuple(shards[number] for number in sorted(shards))
         if manifest is None or manifest.run != plan.fingerprint or manifest.shards != whole:
             if ray is None:
-                new_shards = make_maker().write(Stream.of(read_slabs(log)), tally.add, tally.tell)
+                new_shards = make_maker().write(Stream.of(read_slabs(log)), tally)
             else:
-                new_shards = run_ray(read_slabs, make_maker, log, tally.add, ray, ray_address)
+                new_shards = run_ray(read_slabs, make_maker, tally, ray, ray_address)
             shards |= {shard.number: shard for shard in new_shards}
             if changed := changes(watched, facts_of(file.name for file in watched)):
                 raise VocabtoolError(
@@ -265,12 +264,13 @@ def embed(
 class Tally:
     """Counts and shows how much is encoded. ``size``: bytes of all files; 0 if unknown."""
 
-    def __init__(self, log: ReadLog, size: int, progress: Progress | None) -> None:
+    def __init__(self, log: ReadLog, size: int = 0, progress: Progress | None = None) -> None:
         self.counts, self.began = Counts(), time.monotonic()
-        self._log, self._size, self._progress = log, size, progress
+        self.log, self._size, self._progress = log, size, progress
         self._rows, self._lock, self._speed = 0, Lock(), Speed()
 
     def add(self, counts: Counts) -> None:
+        """Add the counts of a slab that is written, or of a shard of another process."""
         self.counts += counts
         self.tell(max(self.counts.documents - self._rows, 0))  # actors of Ray tell only this
 
@@ -278,13 +278,13 @@ class Tally:
         """Count ``rows`` more encoded documents, and show it. Several threads may call this."""
         with self._lock:
             self._rows += rows
-            self._log.done += rows
+            self.log.done += rows
             if self._progress is not None:
                 step = documents_done(self._rows, self._speed(self._rows))
                 if self.counts.tokens:
                     share = self.counts.tokens_unknown / self.counts.tokens
                     step += f", {share:.1%} of words unknown"
-                self._progress(step, self._log.share(self._size))
+                self._progress(step, self.log.share(self._size))
 
 
 def _check_arguments(
@@ -493,16 +493,11 @@ class ShardMaker:
         self._folder, self._plan, self._encoder, self._threads = folder, plan, encoder, threads
         self._pace, self._resumable = Pace(), resumable
         self._unfinished = UnfinishedVectors(folder, plan.fingerprint, plan.dim)
-        self._on_rows: Callable[[int], None] = lambda rows: None
+        self._tally = Tally(ReadLog())
 
-    def write(
-        self, slabs: Stream[Slab], on_slab: OnSlab, on_rows: Callable[[int], None] | None = None
-    ) -> Iterator[Shard]:
-        """Look up the words of slabs, encode them, and yield each shard when it is written.
-
-        ``on_rows``: is called, perhaps in another thread, with each number of encoded documents.
-        """
-        self._on_rows = on_rows or self._on_rows
+    def write(self, slabs: Stream[Slab], tally: Tally) -> Iterator[Shard]:
+        """Look up the words of slabs, encode them, and yield each shard when it is written."""
+        self._tally = tally
         encoded = (
             slabs.map(self._look_up, workers=1)
             .prefetch(READ_AHEAD)
@@ -511,7 +506,7 @@ class ShardMaker:
         )
         with closed_after(encoded) as remaining:
             for first in remaining:
-                rows = _rest_of_shard(first, remaining, on_slab)
+                rows = _rest_of_shard(first, remaining, tally)
                 run = self._plan.fingerprint
                 shard = write_shard(self._folder, first.shard, run, first.table.schema, rows)
                 self._unfinished.remove(shard.number)
@@ -583,15 +578,15 @@ class ShardMaker:
             count = sum(map(len, batches))
             row += count
             vectors += batches
-            self._on_rows(count)
+            self._tally.tell(count)
         return vectors
 
 
-def _rest_of_shard(first: Slab, others: Iterator[Slab], on_slab: OnSlab) -> Iterator[Slab]:
-    """Yield the slabs of a shard, from its first one. ``on_slab``: is called after each slab."""
+def _rest_of_shard(first: Slab, others: Iterator[Slab], tally: Tally) -> Iterator[Slab]:
+    """Yield the slabs of a shard, from its first one. Each is counted when it is written."""
     for slab in chain([first], others):
         yield slab
-        on_slab(slab.counts)
+        tally.add(slab.counts)
         if slab.full:  # the shard does not wait for a slab of the next one
             return
 
@@ -602,16 +597,15 @@ def _rest_of_shard(first: Slab, others: Iterator[Slab], on_slab: OnSlab) -> Iter
 def run_ray(
     read_slabs: ReadSlabs,
     make_maker: MakeMaker,
-    log: ReadLog,
-    on_slab: OnSlab,
+    tally: Tally,
     actors: int,
     address: str | None = None,
 ) -> Iterator[Shard]:
     """Make the missing shards in Ray actors; yield shards as they are finished.
 
     ``read_slabs``: a function that yields the slabs of the missing shards; Ray calls it in a worker
-    of its own. ``make_maker``: makes the :class:`ShardMaker` of an actor. ``log``: receives what
-    was skipped while reading. ``on_slab``: is called with the counts of each shard.
+    of its own. ``make_maker``: makes the :class:`ShardMaker` of an actor. ``tally``: its log gets
+    what was skipped while reading.
     ``address``: the address of a Ray cluster. If it is ``None`` and ``RAY_ADDRESS`` is not set, Ray
     is started on this machine, and stopped at the end.
     """
@@ -632,12 +626,13 @@ def run_ray(
         for row in rows.iter_rows():
             record = json.loads(row["record"])
             if row["number"] == LAST:
-                log.skipped.count = record["skipped"]["count"]
-                log.skipped.first = [Skip(*skip) for skip in record["skipped"]["first"]]
+                log, skipped = tally.log, record["skipped"]
+                log.skipped.count = skipped["count"]
+                log.skipped.first = [Skip(*skip) for skip in skipped["first"]]
                 log.repeated, log.notes = record["repeated"], record["notes"]
                 continue
             shard = Shard(**{**record, "counts": Counts(**record["counts"])})
-            on_slab(shard.counts)
+            tally.add(shard.counts)
             yield shard
 
 
@@ -674,7 +669,7 @@ class Actor:
             slabs = Stream.of(pa.ipc.open_stream(bytes(row["slabs"][0]))).map(
                 lambda rows: Slab(shard=number, table=pa.Table.from_batches([rows]))
             )
-            (shard,) = self._maker.write(slabs, lambda _: None)
+            (shard,) = self._maker.write(slabs, Tally(ReadLog()))
             record = json.dumps(asdict(shard)).encode()
         return _row(number, b"", record)
 
