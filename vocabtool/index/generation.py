@@ -26,7 +26,6 @@ from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.condition_sql import rows_where
 from vocabtool.index.database import (
-    MAX_FIELDS,
     Database,
     DatabaseWriter,
     column,
@@ -491,6 +490,7 @@ class FolderTransaction:
       documents. A source is the number of its FILE, counted from 1.
     - ``rows``: number of rows, committed or not.
     - ``searched_fields``: as in the manifest; may be set while there are no rows.
+    - ``kinds``: the kind of each field after the next commit.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, is_deleted: Mask, cutter: Cutter) -> None:
@@ -501,7 +501,7 @@ class FolderTransaction:
         self.searched_fields = manifest.searched_fields
         self._cutter = cutter
         self._words = manifest.words
-        self._kinds: dict[str, Kind] = dict(manifest.fields)  # after the next commit
+        self.kinds: dict[str, Kind] = dict(manifest.fields)
         self._written = written = manifest.vectors
         with ExitStack() as opened:
             self.database = DatabaseWriter(folder)
@@ -516,7 +516,7 @@ class FolderTransaction:
             self._keywords = TantivyWriter(folder / KEYWORDS, memory=KEYWORD_MEMORY)
             opened.callback(self._keywords.close)
             self._keywords.remove_from(manifest.rows)
-            self.database.add_columns(len(self._kinds))
+            self.database.add_columns(len(self.kinds))
             self._before = Commit(folder, self.database, manifest, is_deleted)
             self._opened = opened.pop_all()
 
@@ -545,26 +545,21 @@ class FolderTransaction:
         ``source``: the number of their FILE. Raises ``ValueError`` for vectors that cannot be
         stored; after this error, do not add more rows.
         """
-        count = len(self._kinds)
+        count = len(self.kinds)
         columns = []
         for name, values in batch.columns.items():
             before, kind = self.manifest.fields.get(name, "null"), batch.kinds[name]
             # The kind of a new field is known at the commit; until then its values are text.
             columns.append(values_of(values, "null" if before == "null" else union(before, kind)))
-            self._kinds[name] = union(self._kinds.get(name, "null"), kind)
-        if len(self._kinds) > MAX_FIELDS:
-            count_of_fields = f"{len(self._kinds):,}"
-            raise VocabtoolError(
-                f"the index would have {count_of_fields} fields, but the limit is {MAX_FIELDS}"
-            )
-        if len(self._kinds) > count:
-            self.database.add_columns(len(self._kinds))
+            self.kinds[name] = union(self.kinds.get(name, "null"), kind)
+        if len(self.kinds) > count:
+            self.database.add_columns(len(self.kinds))
         hashes = map(text_hash, batch.texts.view(pa.binary()).to_pylist())
         self.append_values(
             batch.id_array().to_pylist(),
             batch.texts.to_pylist(),
             [(source, *facts) for facts in zip(hashes, *columns, strict=True)],
-            [column(self._kinds, name) for name in batch.columns],
+            [column(self.kinds, name) for name in batch.columns],
             vectors,
         )
 
@@ -595,7 +590,7 @@ class FolderTransaction:
         if not self.searched_fields:
             return self._cutter.terms(texts)
         names = weights_of(self.searched_fields)
-        by_column = {column(self._kinds, name): name for name in names if name in self._kinds}
+        by_column = {column(self.kinds, name): name for name in names if name in self.kinds}
         # The facts of a row begin with two others: the source and the hash of the text.
         searched = [
             (at, by_column[name]) for at, name in enumerate(columns, 2) if name in by_column
@@ -648,16 +643,16 @@ class FolderTransaction:
             # Each commit of tantivy must add a segment: by these the last commit is recognised.
             self._keywords.commit()
             keywords = tantivy_index.checksums(self.folder / KEYWORDS, keywords)
-        for name, kind in self._kinds.items():
+        for name, kind in self.kinds.items():
             has_kind = self.manifest.fields.get(name, "null") != "null"
             if kind != "null" and not has_kind:
-                self.database.set_kind(column(self._kinds, name), kind, self.manifest.rows)
+                self.database.set_kind(column(self.kinds, name), kind, self.manifest.rows)
         done = replace(
             manifest,
             rows=self.rows,
             deleted=int(np.count_nonzero(self._is_deleted)),
             words=self._words,
-            fields=dict(self._kinds),
+            fields=dict(self.kinds),
             vectors=self._written,
             keywords=keywords,
             searched_fields=self.searched_fields,

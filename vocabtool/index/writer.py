@@ -20,7 +20,7 @@ from vocabtool.documents.batch import Batch, SkipCounter, as_utf8
 from vocabtool.documents.options import PATH_FIRST, OnError
 from vocabtool.encoders.encoder import Encoder, Pace, Vectors
 from vocabtool.errors import DuplicateId, VocabtoolError
-from vocabtool.index.database import ENCODED, PLAIN, id_in_utf8
+from vocabtool.index.database import ENCODED, MAX_FIELDS, PLAIN, id_in_utf8
 from vocabtool.index.documents import Items, batches_of, fit_to_kind
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.measures import compare_canaries
@@ -201,6 +201,11 @@ class Writer:
                     batch = batch.only(chosen)
             if not len(batch):
                 return
+            fields = {*self.transaction.kinds, *batch.columns}
+            if len(fields) > MAX_FIELDS:
+                raise VocabtoolError(
+                    f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
+                )
             vectors = batch.vectors
             if vectors is None:
                 encoder = self.encoder()

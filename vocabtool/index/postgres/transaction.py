@@ -25,7 +25,7 @@ from pyarrow import csv
 from vocabtool.documents.batch import Batch, Kind
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.index.database import MAX_FIELDS, text_hash, union
+from vocabtool.index.database import text_hash, union
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import OUTGROWN
 from vocabtool.index.measures import (
@@ -124,7 +124,7 @@ class PostgresTransaction:
         self._opened = self._last
         self.rows = self.manifest.rows
         self.searched_fields = self.manifest.searched_fields
-        self._kinds: dict[str, Kind] = dict(self.manifest.fields)
+        self.kinds: dict[str, Kind] = dict(self.manifest.fields)
 
     def find_existing(self, ids: Sequence[str]) -> dict[str, int]:
         keys, docs = {id_: database.key_of(id_) for id_ in ids}, dict[UUID, int]()
@@ -137,10 +137,7 @@ class PostgresTransaction:
 
     def append(self, batch: Batch, vectors: Vectors, source: int) -> None:
         for name in batch.columns:
-            self._kinds[name] = union(self._kinds.get(name, "null"), batch.kinds[name])
-        if len(self._kinds) > MAX_FIELDS:
-            what = f"would have {len(self._kinds):,} fields, but the limit is {MAX_FIELDS}"
-            raise VocabtoolError(f"the index {what}")
+            self.kinds[name] = union(self.kinds.get(name, "null"), batch.kinds[name])
         values: list[dict[str, str]] = [{} for _ in range(len(batch))]
         for name, column in batch.columns.items():
             for row, value in zip(values, column.view(pa.binary()).to_pylist(), strict=True):
@@ -222,7 +219,7 @@ class PostgresTransaction:
             raise VocabtoolError(f"{error}. {UNKNOWN if is_unknown else NOTHING}") from error
         self._is_open, self._flushed = False, 0
         self._added[:] = 0
-        self.manifest, self._kinds = manifest, dict(manifest.fields)
+        self.manifest, self.kinds = manifest, dict(manifest.fields)
         if codes:
             self.tidy(progress)
 
@@ -338,7 +335,7 @@ class PostgresTransaction:
         """Add columns for new fields, in a transaction of its own: searches wait only for it."""
         before = self.manifest.fields
         fields = dict(before) | {
-            name: union(before.get(name, "null"), kind) for name, kind in self._kinds.items()
+            name: union(before.get(name, "null"), kind) for name, kind in self.kinds.items()
         }
         if fields == before:
             return
