@@ -153,23 +153,20 @@ class Index:
         Word weights are fitted on a sample of the files, or taken from the folder of :func:`embed`.
         Unreadable files are found before anything is created. Raises the errors of :meth:`create`.
         """
-        from vocabtool.embedding.shards import fitted_weights  # a search loads nothing
-        from vocabtool.index import documents, load
+        from vocabtool.index import load  # a search loads nothing
 
         sources, read, notify = request.sources, request.read, request.notify or (lambda note: None)
         names = {argument.name for argument in fields(Creation)} - {"sample"}
         arguments: dict[str, Any] = {name: getattr(request, name) for name in names}
-        shards = documents.shards_in(sources)
         if request.model is None:
             arguments["dim"] = load.dim_of_own_vectors(sources, read, request.vectors)
             if request.dim is not None:
                 raise ValueError("--dim needs --model: your own vectors are used as they are")
             notify(NO_VECTORS)
-        elif shards is None:
+        else:
             outside = home(Path(request.path))  # an address is no folder that a FILE could be in
-            arguments["sample"] = load.sample_for_weights(sources, read, outside, notify)
-        elif request.fitted is None:
-            arguments["fitted"] = fitted_weights(shards)
+            arguments["sample"], fitted = load.sample_or_weights(sources, read, outside, notify)
+            arguments["fitted"] = request.fitted or fitted
         index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)

@@ -49,8 +49,9 @@ from vocabtool.documents.vectors import (
     checksum_of,
     open_vectors,
 )
-from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, vectors_of
+from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, fitted_weights, vectors_of
 from vocabtool.encoders.encoder import (
+    FittedWeights,
     Pace,
     hash_files,
     naming_documents,
@@ -651,17 +652,21 @@ def dim_of_own_vectors(sources: Sources, read: ReadOptions, vectors: Given | Non
     raise NotFound("no document has a vector, so the length of the vectors is unknown")
 
 
-def sample_for_weights(
+def sample_or_weights(
     sources: Sources, read: ReadOptions, index: Path, notify: Callable[[str], object]
-) -> Iterable[bytes] | None:
-    """Return texts on which a new index fits word weights; ``None`` for what is read only once.
+) -> tuple[Iterable[bytes] | None, FittedWeights | None]:
+    """Return texts on which a new index fits word weights, or the weights of a run of embed.
 
-    ``index``: the folder of the index, whose files are not read. Raises an error for a file that
-    cannot be read. Notes if the documents have a field that could be their id.
+    Both are ``None`` for what is read only once. ``index``: the folder of the index, whose files
+    are not read. Raises an error for a file that cannot be read. Notes if the documents have a
+    field that could be their id.
     """
+    shards = shards_in(sources)
+    if shards is not None:
+        return None, fitted_weights(shards)
     files = files_outside(sources, index, read) or []
     if names_of(sources) is None or not can_be_read_again(files):
-        return None
+        return None, None
     plain = replace(read, keep=("id", "_id"), on_duplicate=None)
     first = next(batches(files, plain, log=ReadLog(), rows=1), None)
     facts_of(files)  # raises if another file is missing
@@ -669,4 +674,4 @@ def sample_for_weights(
         if read.id_field is None and first is not None and first.columns[name][0].is_valid:
             use = f"the documents have a field {name!r}: use it with --id-field {name}"
             notify(f"the ids of documents are FILE:LINE; {use}")
-    return sample(files, read)
+    return sample(files, read), None
