@@ -86,7 +86,7 @@ def measured(uri: str, of: Corpus) -> Grown:
         (postings,) = db.execute(f"select count(*) from vocabtool.postings_{n}").fetchone()
     times = {way: spent(index, of.queries()[:ASKED], fusion) for way, fusion in WAYS.items()}
     parts = dict(zip(PARTS, map(int, sizes), strict=True))
-    setting = f"hnsw, {codes.candidates}"
+    setting = f"{codes.probes} of {codes.lists} lists"
     index.remove()
     return Grown(of.documents, plain, seconds, postings, parts, codes.recall, setting, times)
 

@@ -194,7 +194,8 @@ class CodeFacts:
     """How the codes were built and how they are searched; stored in the index.
 
     - ``probes``: how many of the ``lists`` a search visits.
-    - ``candidates``: minimum number of rows that a search scores exactly.
+    - ``candidates``: minimum number of rows that a search scores exactly; 0 in PostgreSQL, where
+      pgvector compares the vectors of the visited lists.
     - ``recall``: recall@10, measured with ``queries`` synthetic queries.
     - ``coded``: number of rows at build time.
     """

@@ -98,12 +98,14 @@ def _search_facts(index: Index) -> Iterator[tuple[str, str]]:
     if codes is None:
         yield "vectors", f"{vectors}; exact search"
     else:
-        how = "4-bit codes" if codes.lists else "an index of pgvector"
-        cells = f", {codes.probes} of {codes.lists} lists" if codes.lists > 1 else ""
-        candidates = f"{codes.candidates} candidates compared exactly{cells}"
+        how = "an index of pgvector"
+        if codes.candidates:
+            how = f"4-bit codes, {codes.candidates} candidates compared exactly"
+        if codes.lists > 1:
+            how += f", {codes.probes} of {codes.lists} lists"
         recall = f"recall@10 {codes.recall:.3f} on {codes.queries} queries at build time"
         target = f"(target {codes.recall_asked:g})"
-        yield "vectors", f"{vectors}; {how}, {candidates}: {recall} {target}"
+        yield "vectors", f"{vectors}; {how}: {recall} {target}"
     stems = "not stemmed" if settings.language == "none" else settings.language
     yield "keywords", f"{stems}, {plural(index.manifest.words, 'running word')}"
     fields = index.manifest.searched_fields

@@ -5,7 +5,6 @@ No text of a user becomes part of a statement: terms are numbers or parameters.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -20,6 +19,7 @@ from vocabtool.choices import Metric
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.folder import Configuration, Manifest
 from vocabtool.index.postgres import database
+from vocabtool.index.vectors import CodeFacts
 from vocabtool.keywords.cutter import K1, B, Clause, KeywordQuery, Term, idf
 from vocabtool.search import store
 
@@ -27,9 +27,10 @@ LISTED: Final = 2  # of a candidate that is among the best of the keyword leg
 JOINED: Final = 4  # terms of a phrase that are joined; the rest is seen in the sequence
 MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an index of pgvector
 ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
-EFFORTS: Final = (40, 100, 200, 400, 700, 1000)  # values of hnsw.ef_search
-# Cost of a document that a filtered index visits; to compare one exactly costs about 1.
-VISITED: Final = 5
+MAX_LISTS: Final = 2_000  # of an index of pgvector; building it takes 0.9 GB of memory
+PROBES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+# How many documents that meet a condition must be expected in the probed lists for a hit.
+EXPECTED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,14 +319,22 @@ class VectorSql:
         return cls(n, configuration.metric, configuration.dim, type_, is_iterative)
 
     @property
-    def create(self) -> str | None:
-        """A statement that builds an index, or ``None`` if pgvector cannot index the vectors."""
-        if self.dim > MAX_INDEXED[self.type]:
-            return None
+    def can_index(self) -> bool:
+        """Whether pgvector can index vectors of this type and dimension."""
+        return self.dim <= MAX_INDEXED[self.type]
+
+    def create(self, lists: int) -> str:
+        """Return statements that build an index, in a transaction."""
         kind = "l2" if self.metric == "l2" else "ip"
+        # What ElkanKmeans in pgvector's ivfkmeans.c checks: its sample, and the distance of each
+        # vector of the sample, and of each centroid, to each centroid.
+        sample = max(50 * lists, 10_000)
+        needed = (sample + 2 * lists) * (4 * self.dim + 16) + 4 * (sample + lists) * (lists + 2)
         return (
-            f"CREATE INDEX vectors_{self.n:d}_new ON documents_{self.n:d} USING hnsw"
-            f" (vector {self.type}_{kind}_ops)"
+            "SELECT set_config('maintenance_work_mem', greatest(pg_size_bytes("
+            f"current_setting('maintenance_work_mem')) / 1024, {needed // 1000:d})::text, true);"
+            f" CREATE INDEX vectors_{self.n:d}_new ON documents_{self.n:d} USING ivfflat"
+            f" (vector {self.type}_{kind}_ops) WITH (lists = {lists:d})"
         )
 
     def similarity(self, vector: str) -> Sql:
@@ -334,15 +343,15 @@ class VectorSql:
             return Sql("(-vector_l2_squared_distance(d.vector::vector, %s::vector))", (vector,))
         return Sql("inner_product(d.vector::vector, %s::vector)", (vector,))
 
-    def near(self, vector: str, limit: int, among: Sql, effort: int | None, rows: int) -> Sql:
+    def near(self, vector: str, limit: int, among: Sql, codes: CodeFacts | None) -> Sql:
         """Return a statement that selects ``doc`` and ``similarity`` of the nearest documents.
 
-        - ``effort``: the least ``hnsw.ef_search``, or ``None`` to compare all documents.
+        - ``codes``: the lists of the index, or ``None`` to compare all documents.
         """
         documents = f"documents_{self.n} d WHERE d.vector IS NOT NULL AND "
         best = Sql(" ORDER BY similarity DESC, doc LIMIT %s", (limit,))
         compared = join("SELECT d.doc, ", self.similarity(vector), "::float4 AS similarity FROM ")
-        if effort is None:
+        if codes is None:
             return join(compared, documents, among, best)
         distance = "<->" if self.metric == "l2" else "<#>"
         order = f" ORDER BY vector {distance} %s::{self.type}({self.dim:d}) LIMIT %s"
@@ -350,24 +359,25 @@ class VectorSql:
         if among == TRUE:
             # Rounding moves few: rows that are not fetched cost nothing.
             return join(compared, one, among, Sql(order, (vector, 2 * limit)), ") d", best)
-        count = max(limit, effort)
-        few = math.isqrt(VISITED * count * max(rows, 1))
+        # Exact search costs less, or the probed lists may have too few of the documents.
+        probed = codes.probes / codes.lists
+        few = round(max(codes.coded * probed, EXPECTED * limit / probed))
         return join(
             f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM documents_{self.n} d WHERE ",
             *(among, f" LIMIT {few + 1:d}), few AS MATERIALIZED"),
             f" (SELECT count(*) <= {few:d} AS it FROM allowed) SELECT * FROM ((",
             *(compared, documents, "(SELECT it FROM few) AND d.doc IN (SELECT doc FROM allowed)"),
             *(") UNION ALL (", compared, one, "NOT (SELECT it FROM few) AND ", among),
-            *(Sql(order, (vector, count)), ") d)) n", best),
+            *(Sql(order, (vector, 2 * limit)), ") d)) n", best),
         )
 
-    def settings(self, effort: int | None, limit: int) -> list[str]:
+    def settings(self, codes: CodeFacts | None) -> list[str]:
         """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
-        if effort is None:
+        if codes is None:
             return []
-        settings = [f"hnsw.ef_search = {min(max(effort, limit), EFFORTS[-1]):d}"]
+        settings = [f"ivfflat.probes = {codes.probes:d}"]
         if self.is_iterative:
-            settings.append("hnsw.iterative_scan = relaxed_order")
+            settings.append("ivfflat.iterative_scan = relaxed_order")
         return settings
 
 

@@ -209,17 +209,16 @@ class PostgresSnapshot(IndexSnapshot):
         """Return candidates and tiers, in one round trip; see :meth:`Snapshot.legs`."""
         statistics = self._statistics_of(chain(query.should, query.codes, query.unstemmed))
         codes = self.manifest.codes
-        effort: int | None = None  # hnsw.ef_search; without it, all documents are compared
-        if codes is not None and self.rows > self.manifest.configuration.exact_below:
-            effort = codes.candidates
+        if self.rows <= self.manifest.configuration.exact_below:
+            codes = None  # all documents are compared
         by_words = legs.best(self.n, statistics, query, self._inside(among), limit)
         near = Sql("SELECT NULL::bigint AS doc, NULL::float4 AS similarity WHERE FALSE")
         similarity, settings = Sql("NULL"), list[str]()
         if vector is not None:
             text = legs.as_text(prepare(vector, self.vector_sql.metric))
-            near = self.vector_sql.near(text, limit, among, effort, self.rows)
+            near = self.vector_sql.near(text, limit, among, codes)
             similarity = self.vector_sql.similarity(text)
-            settings = self.vector_sql.settings(effort, limit)
+            settings = self.vector_sql.settings(codes)
         has_codes = bool(query.codes)
         statement = legs.both_legs(self.n, by_words, near, similarity, limit, has_codes=has_codes)
         (rows,) = self._ask(statement, settings=settings)

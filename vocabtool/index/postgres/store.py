@@ -111,8 +111,8 @@ class PostgresStore:
         self.notes: tuple[str, ...] = ()
         if (codes := manifest.codes) is not None and codes.recall < codes.recall_asked:
             self.notes = (
-                f"vectors: recall@10 is {codes.recall:.3f} with hnsw.ef_search = "
-                f"{codes.candidates}, {codes.recall_asked:.3f} was asked for: create the index with"
+                f"vectors: recall@10 is {codes.recall:.3f} with {codes.probes} of {codes.lists}"
+                f" lists, {codes.recall_asked:.3f} was asked for: create the index with"
                 " a higher exact_below to compare all vectors",
             )
 

@@ -6,6 +6,7 @@ the transaction, and the error says what was written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -30,7 +31,6 @@ from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import OUTGROWN
 from vocabtool.index.measures import (
     EASIER,
-    NEAREST,
     QUERIES,
     measure_recall,
     similarity_by_chance,
@@ -259,25 +259,26 @@ class PostgresTransaction:
                 similarity = similarity_by_chance(vectors, configuration.metric)
             if similarity is not None:
                 self._store(replace(manifest, chance=Chance(similarity=similarity, rows=rows)))
-        if rows <= configuration.exact_below or sql.create is None:
+        if rows <= configuration.exact_below or not sql.can_index:
             return
         if again or facts is None or rows >= OUTGROWN * facts.coded:
             report("building the index of vectors", 0.0)
             self._build_vectors(sql)
 
     def _build_vectors(self, sql: VectorSql) -> None:
-        """Index the vectors, and record the least effort of a search that is good enough.
+        """Index the vectors, and record the least number of lists that a search must visit.
 
-        Synthetic queries are easier than real queries, so an effort is good enough if its recall@10
-        is at least ``1 - (1 - recall) / EASIER``. If none is, the one with the best recall is
+        Synthetic queries are easier than real queries, so their recall@10 must be at least
+        ``1 - (1 - recall) / EASIER``. If no number reaches it, the one with the best recall is
         recorded.
         """
         connection, wanted = self._connection, self.manifest.configuration.recall
+        lists = min(max(1, math.isqrt(self.manifest.rows)), legs.MAX_LISTS)
         name, own = f"vectors_{self._n}", self._connections.quoted
 
         def build() -> None:
             run(connection, f"DROP INDEX IF EXISTS {own}.{name}_new")  # of a killed process
-            run(connection, str(sql.create))
+            connection.execute(sql.create(lists).encode())
             self._store(replace(self.manifest, codes=None))  # searches are exact meanwhile
 
         def put_in_place() -> None:
@@ -286,31 +287,31 @@ class PostgresTransaction:
 
         database.change_tables(connection, build)
         database.change_tables(connection, put_in_place)
-        chosen, best = legs.EFFORTS[0], -1.0
         with self._all_vectors(sql) as (docs, vectors):
+            facts = CodeFacts(
+                lists=lists,
+                probes=1,
+                candidates=0,
+                recall_asked=wanted,
+                recall=-1.0,
+                queries=3 * QUERIES,
+                coded=len(docs),
+            )
 
-            def search(effort: int, vector: Vectors, limit: int) -> Rows:
-                near = sql.near(legs.as_text(vector), limit, legs.TRUE, effort, len(docs))
+            def search(codes: CodeFacts, vector: Vectors, limit: int) -> Rows:
+                near = sql.near(legs.as_text(vector), limit, legs.TRUE, codes)
                 rows = run(connection, near.text, *near.values).fetchall()
                 return np.asarray(docs.searchsorted([doc for doc, _ in rows]), np.int64)
 
-            for effort in legs.EFFORTS:
-                for setting in sql.settings(effort, NEAREST + 1):
+            for probes in sorted({min(probes, lists) for probes in legs.PROBES}):
+                codes = replace(facts, probes=probes)
+                for setting in sql.settings(codes):
                     run(connection, f"SET LOCAL {setting}")
-                recall = measure_recall(vectors, partial(search, effort), sql.metric)
-                if recall > best:
-                    chosen, best = effort, recall
+                recall = measure_recall(vectors, partial(search, codes), sql.metric)
+                if recall > facts.recall:
+                    facts = replace(codes, recall=recall)
                 if recall >= 1 - (1 - wanted) / EASIER:
                     break
-        facts = CodeFacts(
-            lists=0,
-            probes=0,
-            candidates=chosen,
-            recall_asked=wanted,
-            recall=best,
-            queries=3 * QUERIES,
-            coded=len(docs),
-        )
         self._store(replace(self.manifest, codes=facts))
 
     @contextmanager
