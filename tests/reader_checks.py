@@ -10,21 +10,11 @@ from pathlib import Path
 from typing import Final
 
 import vocabtool
-from tests.builders.saved_model_bytes import field
 from tests.fuzzing import damages
 from vocabtool import UnknownFormat, VocabtoolError, Vocabulary
 
-_PIECE = field(1, "▁the".encode()) + b"\x15" + struct.pack("<f", -1.5)
-_NODE = field(1, b"words") + field(2, b"Const")
 FILES: Final[dict[str, bytes]] = {
     "gguf": b"GGUF" + struct.pack("<IQQ", 3, 0, 0),
-    "saved_model": b"\x08\x01" + field(2, field(2, field(1, _NODE))),
-    "graph_def": field(1, _NODE) + field(4, b"\x08\x16"),
-    "sentencepiece": field(1, _PIECE) * 9,
-    "onnx": b"\x08\x08" + field(7, field(1, field(4, b"Add")) + field(2, b"graph")),
-    "tiktoken": b"IQ== 0\nIg== 1\nIyM= 2\n",
-    "json_list": b'["the", "of"]',
-    "vectors": b"the 0.25 -0.5 1.0 0.125\nof 0.25 -0.5 1.0 0.125\n",
     "pickle_2": pickle.dumps({"the": 0}, 2),
     "safetensors": struct.pack("<Q", 17) + b'{"__metadata__":{}'[:17] + bytes(9),
     "png": b"\x89PNG\r\n\x1a\n" + bytes(99),

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.running import COMMAND, environment, errors, output, run_on_terminal, told
 from tests.cli.test_index_commands import MODEL as GLOVE
-from tests.cli.test_index_commands import answer
 from tests.counted_letters import write_corpus
 
 MODEL = ("--model", "python:tests.counted_letters:encode")
@@ -37,16 +36,6 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
         "  done now    nothing: all shards exist already",
         "  resumed     4 shards existed already",
     ]
-
-
-def test_the_report_as_json(corpus: Path, tmp_path: Path) -> None:
-    """For machines, on standard output alone."""
-    with corpus.open("a") as file:
-        file.write("[]\n")
-    report = answer("embed", corpus, *MODEL, "-o", tmp_path / "out", "--on-error", "skip")
-    figures = [report[name] for name in ("documents", "encoded", "skipped", "shards")]
-    assert figures == [100, 100, 1, 1]
-    assert report["first_skipped"][0]["place"] == f"{corpus}:101"
 
 
 @pytest.mark.parametrize(

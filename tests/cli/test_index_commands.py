@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -87,18 +86,6 @@ def test_nothing_to_read_is_one_exit_code(name: str, index: str, tmp_path: Path)
     assert len(Index.open(index)) == 4
 
 
-@pytest.mark.parametrize("command", ["index", "embed"])
-def test_a_damaged_archive_leaves_nothing(command: str, tmp_path: Path) -> None:
-    """Damaged at its end, behind many documents that could be read."""
-    file, made = tmp_path / "corpus.txt.gz", tmp_path / "made"
-    lines = b"".join(b"I love the error %d\n" % number for number in range(60_000))
-    file.write_bytes(gzip.compress(lines, 1)[:-100])
-    for options in ((), ("--weights", "none")):
-        message = errors(command, file, "--model", MODEL, *options, "-o", made)
-        assert "not gzip, or damaged" in message
-        assert not made.exists()
-
-
 @pytest.mark.parametrize(
     ("language", "shown", "note"),
     [("polish", "polish", "no list of stop words for polish: "), ("none", "not stemmed", "")],
@@ -128,30 +115,6 @@ def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     output("delete", index, "a")
     assert done in output(*again)  # it does not come back
     assert len(Index.open(index)) == 3
-
-
-def test_index_adds_and_replaces(index: str, tmp_path: Path) -> None:
-    """Other files are added; what becomes of an id that is there is the caller's choice."""
-    more = tmp_path / "more.jsonl"
-    more.write_text('{"key": "a", "text": "I hate Lucene"}\n{"key": "e", "text": "new"}\n')
-    assert "document 'a' is in the index already" in errors("index", more, "-o", index, *MAKE)
-    assert len(Index.open(index)) == 4
-    output("index", more, "-o", index, *MAKE, "--existing", "skip")
-    assert answer("search", index, "Lucene", "--fusion", "keyword")["hits"] == []
-    assert len(Index.open(index)) == 5
-
-
-def test_a_word_among_numbers_is_left_out_and_told(index: str, tmp_path: Path) -> None:
-    """With its row."""
-    more = tmp_path / "more.jsonl"
-    more.write_text('{"key": "e", "text": "new", "year": "big", "lang": "en"}\n')
-    options, reason = ("index", more, "-o", index, *MAKE[:-1]), f"{more}:1: the field 'year'"
-    assert reason in errors(*options)
-    assert len(Index.open(index)) == 4
-    report, messages = told(*options, "--on-error", "skip", "--format", "json")
-    assert json.loads(report)["left_out"] == 1
-    assert f"skipped: {reason}" in messages
-    assert "year >=" in errors("search", index, "error came back", "--where", "year >= ")
 
 
 def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
@@ -210,16 +173,6 @@ def test_what_helps_against_damage(index: str) -> None:
     assert f"`vocabtool compact {index}` rebuilds it" in errors("verify", index)
     output("compact", index)
     assert "no damage: 4 documents" in output("verify", index)
-
-
-def test_delete_compact_verify(index: str) -> None:
-    """Deleted documents are gone at once, their space after compacting; verify says what is."""
-    output("delete", index, "a", "b")
-    assert "1 of 2 documents deleted, 1" in errors("delete", index, "a", "c", code=1)
-    assert answer("verify", index)["deleted"] == 3
-    assert told("compact", index)[1] == "vocabtool: 3 deleted documents removed, 1 left\n"
-    whole = f"{index}: no damage: 1 document in both legs, vectors: all compared\n"
-    assert output("verify", index) == whole
 
 
 def test_judgements(index: str) -> None:

@@ -339,14 +339,6 @@ def test_a_folder_that_is_not_there_is_told_before_reading(here: Path) -> None:
 # Rules
 
 
-def test_lists_of_words(here: Path, tmp_path: Path) -> None:
-    """A list that extract wrote is a MODEL, once a rule is named; the report says which."""
-    words = tmp_path / "words.parquet"
-    output("extract", "model", "-o", words, cwd=here)
-    assert output("oov", words, "corpus.txt", "--rule", "lower", cwd=here) == TABBED
-    assert "whitespace, lower, keras, ptb, words" in errors("oov", words, "corpus.txt", cwd=here)
-
-
 def test_a_rule_by_name(here: Path) -> None:
     """The report shows it with its fingerprint; a model's own way, known or not, is not used."""
     for model in ("ids", "strange", "model"):

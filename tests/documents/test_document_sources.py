@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import itertools
 import json
 import os
 import queue
@@ -270,26 +269,6 @@ def test_start_is_a_slice_of_lines(
     path.write_bytes("\n".join(written).encode())
     every = list(documents(str(path), size=size))
     assert list(documents(str(path), size=size, start=start)) == every[start:]
-
-
-def test_laziness() -> None:
-    """A source is not touched before its turn; no document waits for the next."""
-    touched = []
-
-    def second() -> Iterator[str]:
-        touched.append(True)
-        yield "never"
-
-    endless = (f"text {n}" for n in itertools.count())
-    found = documents([endless, second()])
-    assert [d.text for d in itertools.islice(found, 3)] == ["text 0", "text 1", "text 2"]
-    assert (touched, next(endless)) == ([], "text 3")
-    source: queue.Queue[Any] = queue.Queue()
-    queued = documents(iter(source.get, None))
-    for item in ("a", "b", "c"):
-        source.put(item)
-        assert next(queued).text == item
-        assert source.empty()
 
 
 def test_several_sources(tmp_path: Path) -> None:

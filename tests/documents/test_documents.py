@@ -477,10 +477,15 @@ def test_mistakes_of_the_caller(wrong: dict[str, Any]) -> None:
 
 
 def test_laziness(tmp_path: Path) -> None:
-    """A batch takes no more than it holds; a file may come to be while one before is read."""
+    """A batch takes no more than it holds, and no document waits for the next.
+
+    A source is not touched before its turn: a file may come to be while one before is read.
+    """
     taken = (f"text {number}" for number in itertools.count())
     first = next(batches(taken, size=12))
     assert (texts_of([first]), next(taken)) == ([b"text 0", b"text 1"], "text 2")
+    assert next(documents([taken, iter(["never"])])).text == "text 3"
+    assert next(taken) == "text 4"
     assert len(next(batches(itertools.repeat(b"")))) == 1 << 18
     early, later = write(tmp_path / "early.txt", b"a\n"), tmp_path / "later*.txt"
     found = documents([early, str(later)])

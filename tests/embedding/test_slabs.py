@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,26 +16,14 @@ from hypothesis import strategies as st
 
 import vocabtool
 from tests.counted_letters import encode, write_corpus
-from vocabtool import ByteStrings
 from vocabtool.documents import Batch, ReadLog
 from vocabtool.documents.batch import as_utf8
 from vocabtool.embedding import embed as embedding
-from vocabtool.embedding.embed import cut_slabs, tables_of, unknown_words
+from vocabtool.embedding.embed import cut_slabs, tables_of
 from vocabtool.embedding.shards import Slab, write_shard
 from vocabtool.tokenization.text_arrays import as_bytes, string_array
 
 TEXTS = st.lists(st.binary(max_size=12), max_size=60)
-RULES: Final = ("lower", "keras", "whitespace", "ptb")
-WORD_TEXTS: Final = st.lists(
-    st.lists(
-        st.one_of(
-            st.sampled_from([b"the", b"cat", b"The,", b"a.b", b"", b"\xff\xfe", b"sat-cat"]),
-            st.text("abc\u00e9. ", max_size=6).map(str.encode),
-        ),
-        max_size=8,
-    ).map(b" ".join),
-    max_size=6,
-)
 
 
 def batch(texts: list[bytes], first: int) -> Batch:
@@ -94,23 +82,6 @@ def test_strings_are_made_utf8(texts: list[bytes]) -> None:
     found.validate(full=True)
     wanted = [text.decode("utf-8", "replace").encode() != text for text in texts]
     assert strange.tolist() == wanted
-
-
-@pytest.mark.parametrize("rule", RULES)
-@given(texts=WORD_TEXTS)
-def test_unknown_words_are_those_of_each_text_alone(rule: str, texts: list[bytes]) -> None:
-    """Each once, in the order of first appearance; all tokens are counted."""
-    known = ByteStrings.of([b"the", b"cat", b"sat", "na\u00efve".encode()])
-    words = vocabtool.Words.of(vocabtool.Vocabulary("words", "list", known), rule=rule)
-    lists, counts = unknown_words(words.look_up(texts))
-    values, bounds = as_bytes(lists.values), lists.offsets.to_pylist()
-    tokens = unknown = 0
-    for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
-        (alone,) = words.split([text]).to_pylist()
-        wanted = [token["word"] for token in alone if not token["known"]]
-        assert values[start:end] == list(dict.fromkeys(wanted))
-        tokens, unknown = tokens + len(alone), unknown + len(wanted)
-    assert (counts.tokens, counts.tokens_unknown) == (tokens, unknown)
 
 
 def test_a_worker_of_a_killed_run_cannot_touch_the_next(tmp_path: Path) -> None:

@@ -30,22 +30,6 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 # Files.
 
 
-@pytest.mark.parametrize(
-    ("name", "format_"),
-    [
-        ("saved_model", "SavedModel"),
-        ("graph_def", "GraphDef"),
-        ("sentencepiece", "SentencePiece"),
-        ("tiktoken", "tiktoken ranks"),
-        ("json_list", "JSON list of texts (spaCy strings.json)"),
-        ("vectors", "word vectors as text (GloVe, word2vec, fastText .vec)"),
-    ],
-)
-def test_each_file_goes_to_its_reader(name: str, format_: str, tmp_path: Path) -> None:
-    """The content tells, whatever a file is called."""
-    assert vocabtool.inspect(written(tmp_path, FILES[name])).format == format_
-
-
 def test_every_reader_says_why_not(tmp_path: Path) -> None:
     """A file that is none of them gets an error with a reason of each."""
     file = written(tmp_path, FILES["png"], "photo.png")

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import vocabtool
 from tests.reader_checks import only, reason, written
@@ -92,28 +91,6 @@ def test_strings_are_encoded(texts: list[str], more: str) -> None:
 
 
 # vocab.json and merges.txt.
-
-
-def trained() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    tokenizer.train_from_iterator(["the quick brown fox, the naïve 日本 fox"] * 9, trainer)
-    return tokenizer
-
-
-def test_vocab_and_merges(tmp_path: Path) -> None:
-    """The two files of a GPT-2 as the library writes them: its entries."""
-    tokenizer = trained()
-    tokenizer.model.save(str(tmp_path))
-    (vocabulary,) = vocabtool.inspect(tmp_path / "vocab.json").vocabularies
-    ids = dict(zip(vocabulary, vocabulary.id_array().tolist(), strict=True))
-    assert ids == tokenizer.get_vocab()
-    assert vocabulary.kind == "bpe"
-    assert vocabulary.notes == ("BPE with the merges in merges.txt",)
-    assert vocabulary.places == (("vocab.json", "whole object"),)
 
 
 def test_vocab_without_merges(tmp_path: Path) -> None:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +17,6 @@ from pyarrow import feather, parquet
 from tests import counted_letters
 from tests.builders.small_indexes import counts, ids, scored, snapshot_of, write_rows
 from tests.cli.running import run
-from tests.conftest import ROOT
 from vocabtool import (
     Document,
     Index,
@@ -105,14 +99,23 @@ GIVEN: Final[dict[str, Callable[[Path, Vectors], Any]]] = {
 }
 
 
+def stop(*_: object) -> None:
+    raise InterruptedError
+
+
 @pytest.mark.parametrize("how", GIVEN)
 def test_each_document_gets_its_vector(tmp_path: Path, how: str) -> None:
-    """The numbers are NumPy's; search finds the nearest that NumPy finds; nothing is left over."""
-    made, file = some_vectors(), write_documents(tmp_path / "x.jsonl")
+    """The numbers are NumPy's, also after an interruption; search finds the nearest of NumPy."""
+    made, file = some_vectors(), write_documents(tmp_path / "x.jsonl", end=" x" * 500)
     given = GIVEN[how](tmp_path, made)
     index = Index.create_for(tmp_path / "i", file, read=BY_ID, vectors=given, **EXACT)
-    report = index.load(file, BY_ID, vectors=given, commit_rows=500)
-    assert (report.read, report.added, report.zero, report.notes) == (COUNT, COUNT, 0, ())
+    with pytest.raises(InterruptedError):
+        index.load(file, BY_ID, vectors=given, commit_rows=1, progress=stop)
+    index = Index.open(tmp_path / "i")
+    left = COUNT - len(index)
+    assert 0 < left < COUNT
+    report = index.load(file, BY_ID, vectors=given)
+    assert (report.read, report.added, report.zero, report.notes) == (COUNT, left, 0, ())
     assert np.array_equal(index.snapshot().take(np.arange(COUNT)), made)
     assert index.snapshot().ids(np.arange(COUNT)) == IDS
     query = np.full(DIM, 3.5, np.float32)
@@ -428,35 +431,6 @@ def test_an_update_reads_vectors_that_are_named(tmp_path: Path) -> None:
     assert index.update(files[1], vectors=v).unchanged == 2  # with ids, FILEs need not be together
     held = index.vectors([f"d{number}" for number in range(5)])
     assert np.array_equal([held[f"d{number}"] for number in range(5)], made[:5])
-
-
-@pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids in another order"])
-def test_a_killed_load_goes_on(tmp_path: Path, how: str) -> None:
-    """After kill -9 the same command ends with the documents and vectors of a quiet run."""
-    made, file = some_vectors(), write_documents(tmp_path / "x.jsonl", end=" x" * 2500)
-    given = GIVEN[how](tmp_path, made)
-    folder = tmp_path / "i"
-    arguments = ["index", file, "--vectors", given, "-o", folder, "--id-field", "id", "--quiet"]
-    more = ["--commit-rows", "200", "--metric", "l2", "--dtype", "float32"]
-    command = [sys.executable, "-m", "tests.plain_command", *map(str, [*arguments, *more])]
-    process = subprocess.Popen(command, cwd=ROOT)
-    commits, deadline = 0, time.monotonic() + 60
-    while commits < 2 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-        with suppress(VocabtoolError):  # the index is not there yet
-            commits = Index.open(folder).manifest.commit
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    held = Index.open(folder).manifest
-    assert commits >= 2 and held.load is not None and 0 < held.rows < COUNT
-    assert not held.load.finished
-    done = run(*arguments, *more)
-    assert (done.returncode, done.stderr) == (0, b"")
-    index = Index.open(folder)
-    assert index.snapshot().ids(np.arange(COUNT)) == IDS
-    assert np.array_equal(index.snapshot().take(np.arange(COUNT)), made)
-    assert index.verify().documents == COUNT
-    assert [each.name for each in folder.iterdir() if each.suffix == ".tmp"] == []
 
 
 @pytest.mark.parametrize("how", ["npy", "parquet", "parquet with ids"])

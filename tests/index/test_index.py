@@ -543,25 +543,6 @@ def test_a_model_that_is_a_file_is_found_again(
     assert scored(moved.search("amber", fusion="dense")) == [("x", 1.0), ("y", 0.0)]
 
 
-@pytest.mark.parametrize("rule", ["lower", None])
-def test_the_word_vectors_are_not_needed_again(tmp_path: Path, rule: str | None) -> None:
-    """What they know is told by the vocabulary that the index keeps, whether a rule was named."""
-    file = tmp_path / "vectors.txt"
-    file.write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
-    with pytest.raises(VocabtoolError, match="sample"):  # to weigh them
-        Index.create(tmp_path / "index", file, weights="idf", rule=rule)
-    assert not (tmp_path / "index").exists()
-    index = Index.create(tmp_path / "index", file, weights="none", rule=rule)
-    add(index, [Document("x", "Amber zebra"), Document("y", "Birch")])
-    for path in tmp_path.glob("vectors*"):
-        path.unlink()
-    again = Index.open(tmp_path / "index")
-    found = again.search("amber zebra", fusion="keyword")
-    assert ids(found) == ["x"]
-    assert [word.known for word in found.query.words] == [True, False]
-    assert ids(again.search("zebra", vector=[0, 1])) == ["x"]
-
-
 def test_an_index_is_removed_by_the_only_writer(tmp_path: Path) -> None:
     """Not while another one writes, and not if it shall be empty and is not."""
     path = tmp_path / "index"

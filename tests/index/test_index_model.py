@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.builders import embedding_server as server_of
-from tests.builders.embedding_server import Server, lengths
 from tests.builders.small_indexes import (
     DIM,
     add,
@@ -27,7 +24,6 @@ from tests.builders.small_indexes import (
     write_rows,
 )
 from tests.builders.word_piece import tokenizer_of
-from tests.cli.running import run
 from tests.conftest import ROOT
 from tests.encoder_cases import PIECES
 from vocabtool import Document, Index, Words, extract, open_encoder
@@ -217,37 +213,6 @@ def test_documents_that_are_no_canaries(tmp_path: Path) -> None:
     asked.clear()
     add(index, ["newer"])  # what was added without vectors is a canary, too
     assert asked == ["new", "newer"]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A server of embeddings."""
-    pytest.importorskip("urllib3", reason="the extra http is not installed")
-    with server_of.serve() as server:
-        yield server
-
-
-def test_a_server_with_another_model_of_the_same_name(server: Server, tmp_path: Path) -> None:
-    """`update` and `verify --model` refuse it with exit code 3; `search` and `verify` go on."""
-    texts = {f"d{number}": f"text {number} {'e' * number}" for number in range(20)}
-    file = rows(tmp_path / "x.jsonl", texts)
-    index, model = str(tmp_path / "index"), ("--model", server.model)
-    command = ("index", file, "--id-field", "id", *model, "-o", index)
-    assert run(*command).returncode == 0
-    told = run("verify", index, *model).stdout.decode()
-    assert "8 documents encoded again: lowest agreement with the stored vectors 1.000000\n" in told
-    server.encode = lambda given: [row[::-1] for row in lengths(given)]
-    rows(tmp_path / "x.jsonl", texts | {"new": "a new text"})
-    for refused in (("update", index, *model), ("verify", index, *model)):
-        done = run(*refused)
-        assert done.returncode == 3
-        assert b"made with another model: document 'd" in done.stderr
-        assert b"Traceback" not in done.stderr
-    assert run("verify", index).returncode == run("search", index, "text", *model).returncode == 0
-    server.encode = lengths
-    assert run("update", index, *model).returncode == 0
-    done = run("verify", index, *model, "--format", "json")
-    assert json.loads(done.stdout)["encoded"] == {"documents": 8, "lowest": pytest.approx(1)}
 
 
 def test_verify_without_a_model(tmp_path: Path) -> None:

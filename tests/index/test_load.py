@@ -617,40 +617,6 @@ def made_of_docs(**read: Any) -> tuple[Index, LoadReport]:
     return index, index.load("docs", ReadOptions(keep=KEEP, **read))
 
 
-def test_an_update_from_anywhere_changes_what_was_edited(
-    docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ids and the field ``source`` stay as they were; a section that is gone is deleted."""
-    index, report = made_of_docs()
-    assert counts(report) == (6, 0, 0, 0)
-    before = contents(index)
-    assert [*before] == [
-        *("docs/api.rst#API", "docs/code.py#first", "docs/code.py#second"),
-        *("docs/guide.md#Guide", "docs/guide.md#Guide > Install", "docs/guide.md#Guide > Use"),
-    ]
-    assert before["docs/guide.md#Guide > Use"].fields == {
-        "title": "Guide",
-        "path": "Guide > Use",
-        "source": "docs/guide.md",
-        "line": 9,
-    }
-    text = (
-        (docs / "guide.md").read_text().replace("apt", "apt-get").replace("## Use\n\nrun it\n", "")
-    )
-    write_text(docs / "guide.md", text)
-    write_text(docs / "new.jsonl", '"one"\n"two"\n')
-    monkeypatch.chdir("/")
-    path = docs.parent / "index"
-    assert counts(Index.open(path, counted_letters.encode).update(sync=True)) == (2, 1, 4, 1)
-    after = contents(Index.open(path, counted_letters.encode))
-    assert before.keys() - after.keys() == {"docs/guide.md#Guide > Use"}
-    assert after.keys() - before.keys() == {"docs/new.jsonl:1", "docs/new.jsonl:2"}
-    changed = [id_ for id_ in before.keys() & after.keys() if before[id_] != after[id_]]
-    assert changed == ["docs/guide.md#Guide > Install"]
-    again = Index.open(path, counted_letters.encode).update(sync=True)
-    assert counts(again) == (0, 0, again.read, 0)
-
-
 @pytest.fixture
 def five_words() -> Callable[[], Any]:
     """Opens an encoder that reads five words."""

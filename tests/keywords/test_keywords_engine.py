@@ -111,25 +111,6 @@ QUERIES = {
 }  # fmt: skip  # a table
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_answers_are_those_of_the_textbook(reader: TantivyReader, query: KeywordQuery) -> None:
-    """Rows, order, ties by row and scores are BM25's; masks leave the best of theirs."""
-    plain = PlainBM25(CUTTER.terms(TEXTS))
-    for limit in (1, 3, 10, 1000):
-        wanted = plain.search(query, limit)
-        found = reader.search(query, limit, everything())
-        if reader._searcher.num_segments == 1 or limit > len(TEXTS):
-            assert_same(found, wanted)
-        else:  # of equal scores at the limit any may be left out
-            assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
-    for allowed in ([], [5], [0, 2, 4, 8], [1, 9]):
-        among = np.zeros(len(TEXTS), np.bool_)
-        among[np.array(allowed, np.int64)] = True
-        kept = among[wanted.rows]
-        masked = reader.search(query, 100, among)
-        assert_same(masked, RankedRows(wanted.rows[kept], wanted.scores[kept]))
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])
 def test_a_strict_mask_still_gives_as_many_as_asked(tmp_path: Path, share: float) -> None:
     """However few rows a mask lets through, the limit is reached when so many match."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.word_piece import tokenizer_of
-from tests.cli.running import on_terminal, run
+from tests.cli.running import run
 from tests.html_page import Page
 from vocabtool import OovCounter, OovReport, Words
 
@@ -195,32 +195,6 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
     assert found["pieces"] == {"per_token": 69 / 22, "histogram": found["pieces"]["histogram"]}
     for row in rows:
         assert row["word"] in page.text
-
-
-TERMINAL = """
-pieces per token                    3.14
-distinct words that are split       33.33%
-tokens in words of 2 pieces         13.64%
-tokens in words of 3 pieces         4.55%
-tokens in words of 4+ pieces        9.09%
-tokens in words of 3+ pieces        13.64%
-documents with a word of 3+ pieces  50.00%
-"""
-TABLE = """
- split word   count   documents   pieces   cost   split into      example
- ──────────────────────────────────────────────────────────────────────────────────────────
- 2023             1           1        4      3   2 ##0 ##2 ##3   …82859c844baa14ef of 2023
-"""
-
-
-def test_a_terminal(here: Path) -> None:
-    """Figures, split words with what they are split into, and random strings apart."""
-    shown = on_terminal(here, "oov", "bert.json", "corpus.txt")
-    assert shown.index(TABLE) < shown.index(TERMINAL)
-    rows = [line.split()[:1] for line in shown.splitlines()]
-    at = rows.index(["2023"])
-    assert rows[at : at + 3] == [["2023"], ["numpy"], ["linalg"]]
-    assert [HASH[:15]] in [[word[:15] for word in row] for row in rows[at + 3 :]]
 
 
 def test_whole_words_have_no_split_words(here: Path) -> None:

@@ -28,14 +28,13 @@ from tests.stores.samples import (
     HOSTILE,
     KNOWN,
     QUERIES,
-    REFUSED,
     WORDS,
     documents,
     vector_of,
 )
 from vocabtool.choices import FUSIONS, Metric, StoredType
 from vocabtool.documents.batch import Document
-from vocabtool.errors import FolderNotEmpty, InvalidCondition, NotFound, VocabtoolError
+from vocabtool.errors import FolderNotEmpty, NotFound, VocabtoolError
 from vocabtool.index.index import Index
 from vocabtool.keywords.cutter import stored_length
 from vocabtool.search.hits import Explanation, Hit, Hits
@@ -133,13 +132,6 @@ def test_conditions(library: Library) -> None:
         _agree(library, "bala SKU-10007-B", vector_of(at), where=text)
         _agree(library, None, vector_of(at), where=text)
         _agree(library, '"bala kera"', None, where=text)
-
-
-@pytest.mark.parametrize("condition", REFUSED, ids=range(len(REFUSED)))
-def test_refused_conditions(library: Library, condition: str) -> None:
-    for ask in (library.index.ids, lambda where: library.index.search("bala", where=where)):
-        with pytest.raises(InvalidCondition):
-            list(ask(condition))
 
 
 @pytest.mark.parametrize("name", ["year", "score", "lang", "day", "ok"])

@@ -33,7 +33,7 @@ from vocabtool import (
     Writer,
 )
 from vocabtool.cli.main import cli
-from vocabtool.errors import InvalidFile, OtherModel
+from vocabtool.errors import InvalidFile
 from vocabtool.index.postgres import database as tables
 from vocabtool.index.postgres import transaction
 from vocabtool.index.postgres.snapshot import PostgresSnapshot
@@ -198,34 +198,6 @@ def replace_by_two(folder: Path, address: str) -> Result:
     return CliRunner().invoke(cli, ["index", *given, "--force"])
 
 
-def test_an_interrupted_replacement(
-    index: Index, address: str, database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same command goes on with it; the index that is there stays until then."""
-    real = Index.load
-
-    reports: list[Any] = []
-
-    def stops(self: Index, *given: Any, **more: Any) -> Any:
-        reports.append(real(self, *given, **more))
-        if len(reports) == 1:
-            raise KeyboardInterrupt
-        return reports[-1]
-
-    names = "SELECT name FROM vocabtool.indexes ORDER BY name"
-    monkeypatch.setattr(Index, "load", stops)
-    done = replace_by_two(tmp_path, address)
-    assert "run the same command again to resume after the last commit" in done.output
-    assert database.execute(names).fetchall() == [("test",), ("test.new",)]
-    assert len(Index.open(address)) == COUNT
-    assert replace_by_two(tmp_path, address).exit_code == 0
-    assert [(report.added, report.resumed) for report in reports] == [(2, 0), (0, 2)]
-    assert database.execute(names).fetchall() == [("test",)]
-    facts = "SELECT name FROM vocabtool.facts_2"  # what it was made of is needed no longer
-    assert database.execute(facts).fetchall() == []
-    assert len(Index.open(address)) == 2
-
-
 def test_a_replacement_whose_vectors_cannot_be_indexed(
     index: Index, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,16 +310,6 @@ def test_no_path_comes_from_a_database(
     assert b"removed, with 40 documents" in done.stderr
     assert (tmp_path / "kept").is_dir()
     assert database.execute("SELECT count(*) FROM vocabtool.indexes").fetchone() == (0,)
-
-
-def test_another_keyword_rule_is_refused(index: Index, address: str, database: Any) -> None:
-    """Its terms are others than those of a query; the index can be removed, and made again."""
-    other = replace(index.configuration, cutter="words 2")
-    record = replace(index.manifest, configuration=other).encode()
-    database.execute("UPDATE vocabtool.indexes SET record = %s", [record])
-    with pytest.raises(OtherModel, match=r"keyword rule.*words 2.*Index the texts again"):
-        Index.open(address)
-    assert b"removed, with 40 documents" in run("delete", address, "--whole-index").stderr
 
 
 def test_a_damaged_index_is_removed(index: Index, address: str, database: Any) -> None:

@@ -1,4 +1,4 @@
-"""Words of a tokenizer.json equal those of the tokenizers library."""
+"""Words of a tokenizer.json, cut into chunks, equal those of the tokenizers library."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import (
@@ -29,6 +32,7 @@ from tokenizers import (
 )
 
 from tests.conftest import ROOT
+from tests.tokenization.test_tokenizer_files import GPT2
 from vocabtool import Words
 from vocabtool.errors import InvalidFile, VocabtoolError
 
@@ -173,23 +177,58 @@ def falling_back() -> Tokenizer:
     return tokenizer
 
 
-MAKERS: dict[str, Callable[[], Tokenizer]] = {
-    "WordLevel": word_level,
-    "WordPiece": word_piece,
-    "byte-level BPE": byte_level,
-    "byte-level with a blank before": with_prefix,
-    "BPE with a suffix": suffixed,
-    "Unigram": unigram,
-    "Unigram between blanks": split_first,
-    "Unigram, always a mark": partial(marked, "always"),
-    "Unigram, a first mark": partial(marked, "first"),
-    "Unigram, never a mark": partial(marked, "never"),
-    "Unigram, a token with its blank": reaching_behind,
-    "Unigram without pre-tokenizer": without_pre_tokenizer,
-    "BPE with bytes": falling_back,
+def by_pattern() -> Tokenizer:
+    """Like GPT-2, with its pattern in a step of its own."""
+    tokenizer = byte_level()
+    split = pre_tokenizers.Split(Regex(GPT2), "isolated")
+    write = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, write])
+    return tokenizer
+
+
+def by_table() -> Tokenizer:
+    """Like XLM-RoBERTa: SentencePiece's table of characters, then words between blanks."""
+    model = sentencepiece.SentencePieceNormalizer(rule_name="nmt_nfkc").serialized_model_proto()
+    proto = import_module("sentencepiece.sentencepiece_model_pb2").ModelProto.FromString(model)
+    table = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
+    steps = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    return unigram(table, pre_tokenizers.Sequence(steps))
+
+
+def with_token(make: Callable[[], Tokenizer], content: str, **options: bool) -> Tokenizer:
+    tokenizer = make()
+    tokenizer.add_tokens([AddedToken(content, **options)])
+    return tokenizer
+
+
+Maker = Callable[[], Tokenizer]
+# Each with the place beside a blank where its texts are cut into chunks, or None.
+CHUNKED: dict[str, tuple[Maker, str | None]] = {
+    "WordLevel": (word_level, "behind"),
+    "WordPiece": (word_piece, "behind"),
+    "byte-level BPE": (byte_level, "before"),
+    "byte-level with a blank before": (with_prefix, "before"),
+    "BPE with a suffix": (suffixed, "behind"),
+    "Unigram": (unigram, None),
+    "Unigram between blanks": (split_first, "behind"),
+    "Unigram, always a mark": (partial(marked, "always"), "before"),
+    "Unigram, a first mark": (partial(marked, "first"), "before"),
+    "Unigram, never a mark": (partial(marked, "never"), "before"),
+    "Unigram, a token with its blank": (reaching_behind, None),
+    "Unigram without pre-tokenizer": (without_pre_tokenizer, None),
+    "BPE with bytes": (falling_back, "instead"),
+    "a pattern": (by_pattern, "before"),
+    "a table": (by_table, "before"),
+    "marks in a token": (partial(with_token, word_piece, "<|x|>"), "behind"),
+    "a mark": (partial(with_token, word_piece, ".", single_word=True), "behind"),
+    "two marks after NFKD": (partial(with_token, word_piece, "…"), "behind"),
+    "a blank in a token": (partial(with_token, word_piece, "the fox"), None),
+    "a token of Llama": (partial(with_token, falling_back, "fox", normalized=False), "instead"),
+    "a normalised token of Llama": (partial(with_token, falling_back, "fox"), None),
 }
+MAKERS: dict[str, Maker] = {name: maker for name, (maker, _) in CHUNKED.items()}
 NAMES = sorted(MAKERS)
-PRE_TOKENS = {name for name in NAMES if "without" not in name and "bytes" not in name}
+PRE_TOKENS = {n for n in NAMES if not any(each in n for each in ("without", "bytes", "Llama"))}
 
 
 @cache
@@ -241,7 +280,11 @@ def check(name: str, texts: list[str]) -> None:
     tokenizer, words = made(name), ours(name)
     unknown = words.vocabulary.unknown
     added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    for text, row in zip(texts, judged(words, texts), strict=True):
+    found = judged(words, texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vocabtool.tokenization.hf_tokenizer.SLICE_BYTES", 1)
+        assert judged(words, texts) == found
+    for text, row in zip(texts, found, strict=True):
         wanted = theirs(tokenizer, text)
         tokens = [token for word in wanted for token in word]
         counts = [1 if pieces is None else pieces for _, _, _, pieces in row]
@@ -260,7 +303,7 @@ def check(name: str, texts: list[str]) -> None:
 
 PARTS = (
     *(" ", "  ", "\n", "\u00a0", "\u3000", "'s", "12", "[MASK]", "é", "e\u0301", "<s>", "the"),
-    *("fox", ",", "日", "x", "\u0301"),
+    *("fox", ",", "日", "x", "\u0301", ". ", "..", " fox", "the ", "<|x|>", "…", "the fox"),
 )
 ODD = st.sampled_from(" \t\n\r\0\v\f\u00a0▁Ġ#the,.'Éé\u0301日本[MASK]<unk>")
 TEXT = st.text(ODD | st.characters(exclude_categories=["Cs"]), max_size=30) | st.lists(
@@ -272,13 +315,27 @@ TEXT = st.text(ODD | st.characters(exclude_categories=["Cs"]), max_size=30) | st
 @settings(max_examples=100, deadline=None)
 @given(texts=st.lists(TEXT, max_size=5))
 @example(texts=[*AWKWARD])
-@example(texts=[" ".join(AWKWARD), "\n".join(AWKWARD)])
+@example(texts=[" ".join(AWKWARD), "\n".join(AWKWARD), "a.. ..b\fc d\ve f", " a", "a "])
+@example(texts=["fox the fox.<|x|>.fox <s> the</s> <|x|>> x", "x y▁z ▁ w  v", "ας'.ΩΣ Σ. .Ω"])
 def test_any_text(name: str, texts: list[str]) -> None:
     """The same tokens, ids and words for awkward and for random texts."""
     check(name, texts)
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_where_texts_are_cut_into_chunks(name: str) -> None:
+    tokenizer: Any = ours(name).tokenizer
+    assert tokenizer._cuts.chunking == CHUNKED[name][1]
+
+
+def test_marks_are_cut() -> None:
+    """BERT's punctuation is cut anywhere, unless an added token has two marks."""
+    tokenizers: list[Any] = [ours(name).tokenizer for name in ("WordPiece", "marks in a token")]
+    marks = pa.array([".,;:" * 1_000])
+    assert [len(one._cuts.chunks(marks)[0]) for one in tokenizers] == [4_000, 1]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "normalised" not in name])
 def test_pieces(name: str) -> None:
     """A word has the pieces that it was counted with, if words begin alike."""
     words = ours(name)
@@ -293,9 +350,6 @@ def test_words() -> None:
     """Words are readable; the fingerprint changes with everything they depend on."""
     assert len({ours(name).fingerprint for name in NAMES}) == len(NAMES)
     spelled = {
-        name: [word for word, *_ in judged(ours(name), ["The naïve  fox,"])[0]] for name in NAMES
-    }
-    assert spelled == {
         "WordLevel": ["the", "naïve", "fox", ","],
         "WordPiece": ["the", "naive", "fox", ","],
         "byte-level BPE": ["The", " naïve", " ", " fox", ","],
@@ -310,6 +364,8 @@ def test_words() -> None:
         "Unigram without pre-tokenizer": ["The", "naïve", " ", "fox,"],
         "BPE with bytes": ["The", "naïve", " ", "fox,"],
     }
+    for name, wanted in spelled.items():
+        assert [word for word, *_ in judged(ours(name), ["The naïve  fox,"])[0]] == wanted
 
 
 def test_bytes_that_are_not_utf8() -> None:
