@@ -101,8 +101,8 @@ def application(
     )
     app.state.has_keys = protection.keys is not None
     app.add_exception_handler(RequestValidationError, answers.of_error)
-    app.include_router(read_routes(catalog))  # first: most requests are searches
-    app.include_router(write_routes(catalog))
+    # Faster than `include_router`; reads are first, because most requests are searches.
+    app.router.routes += read_routes(catalog).routes + write_routes(catalog).routes
     page = StaticFiles(directory=Path(__file__).with_name("page"))
 
     async def file(request: Request) -> Response:
