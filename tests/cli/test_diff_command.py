@@ -90,16 +90,6 @@ def test_folds_and_use(here: Path) -> None:
     ) in told(*DIFF, *corpus, "--rule", "keras", "--format", "csv", cwd=here)[1]
 
 
-def test_files_are_written(here: Path, tmp_path: Path) -> None:
-    """By the ending or the format, and a page beside."""
-    page = tmp_path / "diff.html"
-    assert diff(here, "-o", tmp_path / "diff.parquet", "--html", page) == ""
-    assert pq.read_table(tmp_path / "diff.parquet").num_rows == 8
-    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
-    diff(here, "-o", tmp_path / "diff.txt")
-    assert "Jaccard index 0.2500" in (tmp_path / "diff.txt").read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

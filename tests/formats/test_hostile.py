@@ -60,14 +60,6 @@ def filled(table: bytes, keys: bytes, ids: bytes, name: bytes = b"fill") -> tupl
     return b.node(table, b"HashTableV2"), b.node(name, b"LookupTableImportV2", table, keys, ids)
 
 
-def test_the_good_model_is_good(model: Writer) -> None:
-    """What the tests below damage is read, words, ids and unknown id."""
-    (vocabulary,) = vocabtool.vocabularies(model(GOOD))
-    assert tuple(vocabulary.stored) == WORDS
-    assert (vocabulary.name, vocabulary.kind, vocabulary.first_id) == ("words", "table", 0)
-    assert vocabulary.unknown == vocabtool.Unknown(-1)
-
-
 REFUSED: dict[str, tuple[bytes, type[Exception], str]] = {
     "empty": (b"", InvalidFile, "an empty file"),
     "zip": (b"PK\x03\x04" + b"\0" * 99, UnsupportedFormat, "a zip archive.*Unpack"),

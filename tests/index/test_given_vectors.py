@@ -579,19 +579,3 @@ def test_a_vector_of_the_query_from_a_file(tmp_path: Path) -> None:
         done = run("search", index.path, *arguments)
         assert (done.returncode, told in done.stderr) == (code, True)
         assert b"Traceback" not in done.stderr
-
-
-def test_commands_with_vectors(tmp_path: Path) -> None:
-    """index and update; what goes wrong leaves no folder behind."""
-    file, made = write_documents(tmp_path / "x.jsonl", 5), some_vectors(7, 4)
-    v, folder = as_npy(tmp_path, made[:5]), tmp_path / "i"
-    done = run("index", file, "--vectors", v, "-o", folder, "--id-field", "id")
-    assert done.returncode == 0 and b"--vector FILE" in done.stderr
-    other = write_documents(tmp_path / "y.jsonl", 2, 5)
-    np.save(tmp_path / "w.npy", made[5:])
-    done = run("update", folder, other, "--vectors", tmp_path / "w.npy", "--format", "json")
-    assert (done.returncode, json.loads(done.stdout)["added"]) == (0, 2)
-    assert ids(Index.open(folder).search(vector=made[6], k=1, fusion="dense")) == ["d6"]
-    bad = run("index", file, "--vectors", tmp_path / "w.npy", "-o", tmp_path / "j")
-    assert (bad.returncode, b"2 vectors for 5 documents" in bad.stderr) == (3, True)
-    assert not (tmp_path / "j").exists()
