@@ -139,15 +139,11 @@ def _inexact_rows(texts: pa.StringArray) -> list[int]:
     ]
 
 
-def of_file(
-    batch: Batch,
-    place: Callable[[int], str] | None = None,
-    searched: Collection[str] = (),
-) -> Batch:
+def of_file(batch: Batch, searched: Collection[str]) -> Batch:
     """Check a batch that was read from a file; add its ids and the kinds of its fields.
 
-    ``place``: returns the name of a row for messages. ``searched``: fields that are strings even
-    if their values look like numbers. Raises :class:`InvalidFile` for an invalid row.
+    ``searched``: fields that are strings even if their values look like numbers. Raises
+    :class:`InvalidFile` for an invalid row.
     """
     for name in batch.columns:
         check_column_name(name, batch.source)
@@ -155,7 +151,7 @@ def of_file(
     kinds |= {name: "string" for name in searched if kinds.get(name, "null") != "null"}
     batch = replace(batch, ids=batch.id_array(), kinds=kinds)
     try:
-        return _check_rows(batch, place or batch.place)
+        return _check_rows(batch, batch.place)
     except ValueError as error:
         raise InvalidFile(str(error)) from error
 

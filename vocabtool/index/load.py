@@ -472,7 +472,7 @@ class Loader:
                     self._log.documents += len(batch)
                     name, number = labels.get(batch.source, (batch.source, ENCODED))
                     searched = PATH_FIRST if batch.path_first else group.read.fields
-                    yield of_file(batch.with_source(name), searched=searched), number
+                    yield of_file(batch.with_source(name), searched), number
 
     def _attach_vectors(
         self, group: FileGroup, given: Given, documents: Iterable[tuple[Batch, int]]

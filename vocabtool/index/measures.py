@@ -248,10 +248,10 @@ def recall_by_count(
 
 
 def measure_recall(
-    raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric, seed: int = 1
+    raw: RawVectors, search: Callable[[Vectors, int], Rows], metric: Metric
 ) -> float:
     """Measure recall@10 of a search for three kinds of synthetic queries; return the lowest."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(1)
     size = min(REMEASURED_SAMPLE, raw.count)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = raw.read_rows(rows)
@@ -272,7 +272,7 @@ def measure_recall(
     return min(recalls)
 
 
-def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> float | None:
+def similarity_by_chance(raw: RawVectors, metric: Metric) -> float | None:
     """Return the similarity that unrelated vectors reach by chance, or ``None``.
 
     It is the greater of two 95th percentiles:
@@ -282,7 +282,7 @@ def similarity_by_chance(raw: RawVectors, metric: Metric, seed: int = 0) -> floa
 
     Returns ``None`` for fewer than ten vectors, or if products overflow float32.
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     size = min(CHANCE_SAMPLE, raw.count)
     rows = np.sort(random.choice(raw.count, size, replace=False, shuffle=False))
     sample = random.permutation(raw.read_rows(rows))
