@@ -174,8 +174,9 @@ class Writer:
 
     def set_source(self, rows: Rows, source: int) -> None:
         """Record that rows are from the FILE number ``source``."""
-        with self._all_or_nothing():
-            self._changed |= self.transaction.set_source(rows, source)
+        if len(rows):
+            with self._all_or_nothing():
+                self._changed |= self.transaction.set_source(rows, source)
 
     def add_batch(
         self,
