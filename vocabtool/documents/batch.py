@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from vocabtool.documents.options import BETWEEN, TEXT, ReadOptions
+from vocabtool.documents.options import BETWEEN, ID, TEXT, ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode, encode, is_utf8
@@ -27,7 +27,6 @@ MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
 MAX_PARTS: Final = 7_000_000  # of JSON that is parsed at once; 64 MiB of float32 have fewer
 EXAMPLES: Final = 10  # invalid rows whose location and reason are kept
 SKIP_IT: Final = "use --on-error skip to skip invalid rows"
-ID: Final = "id"  # the field of a Python mapping that contains its id, unless ``id_field`` is given
 SOURCE: Final = "source"  # the field of a piece that contains the name of its file
 HEAD_BITS, CONTINUES = np.uint8(0xC0), np.uint8(0x80)  # marks a continuation byte of UTF-8
 NAMES_SHOWN: Final = 20  # field names in a message

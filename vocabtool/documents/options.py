@@ -18,6 +18,8 @@ Format = Literal[
 OnError = Literal["raise", "skip"]
 OnDuplicate = Literal["error", "first"]
 
+ID: Final = "id"  # of a Python mapping, and a column of Parquet, unless ``id_field`` is given
+VECTOR: Final = "vector"  # likewise
 TEXT: Final = "text"  # the default text field, and the one that contains the text of a piece
 PATH_FIRST: Final = ("path", TEXT)  # the fields of a piece that begins with its path
 BETWEEN: Final = "\n\n"  # between the texts of several fields

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from vocabtool.choices import MAX_DIM
 from vocabtool.documents.batch import NOT_FINITE, Batch, Measure, ReadLog, vectors_in
 from vocabtool.documents.files import arrow_errors
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import ID, VECTOR, ReadOptions
 from vocabtool.documents.reading import SeenIds, Sources, batches, extent
 from vocabtool.documents.tables import (
     PARQUET_ERROR,
@@ -54,8 +54,6 @@ Rows: TypeAlias = NDArray[np.int64]
 Given: TypeAlias = str | os.PathLike[str] | ArrayLike
 
 ARRAY: Final = "vectors"  # the name of an array in messages
-ID: Final = "id"  # columns of Parquet
-VECTOR: Final = "vector"
 VECTOR_BYTES: Final = 4 << 20  # of vectors, as float32, that are read at a time
 BY_POSITION: Final = (
     "vectors without ids belong to documents by position. Give one vector for each document, in "

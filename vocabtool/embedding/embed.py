@@ -33,14 +33,11 @@ from numpy.typing import NDArray
 from vocabtool.choices import SHARD_ROWS, Dtype
 from vocabtool.documents.batch import Batch, Measure, Skip, SkipCounter, as_utf8, bounds
 from vocabtool.documents.files import STDIN, can_be_read_again, changes, facts_of, files_outside
-from vocabtool.documents.options import OnError, ReadArguments, ReadOptions
+from vocabtool.documents.options import ID, TEXT, VECTOR, OnError, ReadArguments, ReadOptions
 from vocabtool.documents.reading import ReadLog, Sources, batches, left_out, sample
 from vocabtool.embedding.shards import (
-    ID,
     RESERVED,
-    TEXT,
     UNKNOWN,
-    VECTOR,
     Counts,
     Folder,
     Plan,

@@ -36,7 +36,7 @@ from pyarrow import parquet
 from vocabtool.choices import Dtype
 from vocabtool.documents.batch import Document, ReadLog
 from vocabtool.documents.files import Input, arrow_errors, changes
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import ID, TEXT, VECTOR, ReadOptions
 from vocabtool.encoders.encoder import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, reading
 from vocabtool.formats import json_file
@@ -58,9 +58,6 @@ from vocabtool.tokenization.text_arrays import as_bytes
 
 Vectors = NDArray[np.float32]
 
-ID: Final = "id"
-TEXT: Final = "text"
-VECTOR: Final = "vector"
 UNKNOWN: Final = "unknown"
 RESERVED: Final = (ID, VECTOR, UNKNOWN, TEXT)  # names that kept fields must not have
 RUN: Final = "_run.json"

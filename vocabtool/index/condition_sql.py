@@ -18,8 +18,9 @@ from typing import Final, NoReturn, assert_never, cast
 import numpy as np
 
 from vocabtool.documents.batch import Kind, list_names
+from vocabtool.documents.options import ID, TEXT
 from vocabtool.errors import InvalidCondition
-from vocabtool.index.database import ID, PLAIN, TEXT, Database, Fields, column
+from vocabtool.index.database import PLAIN, Database, Fields, column
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
 from vocabtool.search.conditions import (
     Comparison,

@@ -82,8 +82,6 @@ PLAIN: Final[dict[Kind, str]] = {
 BOOLEAN: Final = "true|false"
 INTEGER: Final = "-?(0|[1-9][0-9]{0,18})"
 NUMBER: Final = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?"
-ID: Final = "id"
-TEXT: Final = "text"
 MAX_FIELDS: Final = 256
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 

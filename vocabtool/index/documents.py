@@ -42,12 +42,12 @@ from vocabtool.documents.files import (
     left_out,
     names_of,
 )
-from vocabtool.documents.options import ReadOptions
+from vocabtool.documents.options import ID, TEXT, ReadOptions
 from vocabtool.documents.tables import as_strings, in_parts, is_strings
 from vocabtool.documents.vectors import Given
 from vocabtool.embedding.shards import RUN
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
-from vocabtool.index.database import BOOLEAN, ID, INTEGER, MAX_FIELDS, NUMBER, TEXT, union
+from vocabtool.index.database import BOOLEAN, INTEGER, MAX_FIELDS, NUMBER, union
 from vocabtool.index.folder import Source
 from vocabtool.search.conditions import LEAST, MOST, is_exact
 

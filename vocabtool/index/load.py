@@ -32,7 +32,7 @@ from vocabtool.documents.files import (
     files_outside,
     names_of,
 )
-from vocabtool.documents.options import PATH_FIRST, ReadOptions
+from vocabtool.documents.options import ID, PATH_FIRST, TEXT, VECTOR, ReadOptions
 from vocabtool.documents.reading import (
     ReadLog,
     SeenIds,
@@ -49,7 +49,7 @@ from vocabtool.documents.vectors import (
     checksum_of,
     open_vectors,
 )
-from vocabtool.embedding.shards import ID, TEXT, VECTOR, Shards, fitted_weights, vectors_of
+from vocabtool.embedding.shards import Shards, fitted_weights, vectors_of
 from vocabtool.encoders.encoder import (
     FittedWeights,
     Pace,

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from vocabtool.documents.batch import Batch, Document, Kind
-from vocabtool.documents.options import weights_of
+from vocabtool.documents.options import ID, TEXT, VECTOR, weights_of
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.database import ID, TEXT, union, values_of
+from vocabtool.index.database import union, values_of
 from vocabtool.index.folder import Load, Manifest
 from vocabtool.index.measures import Agreement
 from vocabtool.index.model import IndexModel
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 BLOCK_BYTES: Final = 4 << 20  # target size of the texts that are in memory at once
 FIRST_ROWS: Final = 16  # of the first block, before the length of the texts is known
 BLOCK_ROWS: Final = 8192  # of any block at most
-VECTOR: Final = "vector"  # the column of an exported vector
 MOST_FREQUENT: Final = 5  # values of a field
 EXPORT_ENDINGS: Final = (".jsonl", ".parquet", ".arrow")
 

@@ -24,8 +24,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from vocabtool.choices import OnExisting
 from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.options import ID, TEXT
 from vocabtool.errors import InvalidCondition, VocabtoolError
-from vocabtool.index.database import ID, TEXT
 from vocabtool.index.documents import MAX_NAME_BYTES
 from vocabtool.index.index import Index
 from vocabtool.search.conditions import LEAST, MAX_DEPTH, MOST

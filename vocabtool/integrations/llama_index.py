@@ -21,9 +21,9 @@ from llama_index.core.vector_stores.types import FilterOperator as Op
 from llama_index.core.vector_stores.types import VectorStoreQueryMode as Mode
 
 from vocabtool.documents.batch import Document, Kind
+from vocabtool.documents.options import ID
 from vocabtool.encoders.encoder import Encoder
 from vocabtool.encoders.open_encoder import Model, open_encoder
-from vocabtool.index.database import ID
 from vocabtool.index.index import Index
 from vocabtool.integrations import adapter
 from vocabtool.integrations.adapter import EXPLAINED, NODE, REF, compare, invalid, join

@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vocabtool.documents.batch import BadRow, Batch, Document, numbers_of
+from vocabtool.documents.options import ID, TEXT, VECTOR
 from vocabtool.documents.row_files import BLANK, BOM, LONG
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import VocabtoolError
-from vocabtool.index.database import ID, MAX_FIELDS, TEXT
+from vocabtool.index.database import MAX_FIELDS
 from vocabtool.index.documents import Item, batches_of
 from vocabtool.index.index import Index
-from vocabtool.index.snapshot import VECTOR
 from vocabtool.index.vectors import as_stored, prepare
 from vocabtool.index.writer import WHAT_NEXT, Writer
 from vocabtool.serve import answers

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vocabtool.documents.batch import Document, strings
 from vocabtool.documents.files import arrow_errors
+from vocabtool.documents.options import VECTOR
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.streams.operators import Start, begin, items
 from vocabtool.system.native_import import import_library
@@ -32,7 +33,6 @@ Fields: TypeAlias = Mapping[str, pa.DataType] | Sequence[str] | None
 
 ALL_FIELDS: Final = "fields"
 TAKEN: Final = frozenset({"id", "text"})
-VECTOR: Final = "vector"
 ROWS: Final = 1024  # in a batch for TensorFlow or a cache; more would need more memory
 NO_JSON: Final = "JSON cannot represent it: convert it with .map() first, or give its Arrow type"
 CACHE_FILE: Final = "documents.arrow"

@@ -32,9 +32,10 @@ from threading import local
 from typing import Any, Final
 
 from vocabtool.documents.batch import Kind
+from vocabtool.documents.options import ID, TEXT
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.condition_sql import Compiler, instant, may_touch, plain_form
-from vocabtool.index.database import ID, TEXT, Fields, value_of
+from vocabtool.index.database import Fields, value_of
 from vocabtool.search.conditions import LEAST, MOST, Comparison, Moment, Value, Where
 
 Fetch = Callable[[str], Sequence[Sequence[Any]]]
