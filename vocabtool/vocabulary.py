@@ -301,6 +301,18 @@ def encode(entry: str) -> bytes:
     return entry.encode("utf-8", "surrogateescape")
 
 
+def text_bytes(text: str | bytes) -> bytes:
+    """Return a text as bytes. Raise ``TypeError`` if it is not a text."""
+    if isinstance(text, bytes):
+        return text
+    if isinstance(text, str):
+        try:
+            return encode(text)
+        except UnicodeEncodeError:  # lone surrogates, which JSON allows
+            return text.encode("utf-8", "surrogatepass")
+    raise TypeError(f"expected a text (str or bytes), got {type(text).__name__}")
+
+
 def is_utf8(data: bytes, *, cut: bool = False) -> bool:
     """Return whether bytes are UTF-8.
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vocabtool.documents.options import BETWEEN, ID, TEXT, ReadOptions
 from vocabtool.errors import InvalidFile
 from vocabtool.system.parallel import in_batches
-from vocabtool.vocabulary import decode, encode, is_utf8
+from vocabtool.vocabulary import decode, encode, is_utf8, text_bytes
 
 BATCH_BYTES: Final = 4 << 20  # default number of bytes of text in a batch
 MAX_ROWS: Final = 1 << 18  # texts in a batch; empty texts also need memory
@@ -475,7 +475,7 @@ def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[i
 
 def id_of_row(row: Row, request: Request) -> bytes:
     """Return the id of a row; by default, its location."""
-    return as_bytes(f"{request.source}:{row.number}") if row.id is None else row.id
+    return text_bytes(f"{request.source}:{row.number}") if row.id is None else row.id
 
 
 def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
@@ -485,7 +485,7 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
             if isinstance(item, Document):
                 values = kept_of(item.fields, request.read.kept_fields)
                 vector = own_vector(item.fields, request)
-                row = Row(number, as_bytes(item.text), as_bytes(item.id), values, {}, vector)
+                row = Row(number, text_bytes(item.text), text_bytes(item.id), values, {}, vector)
             elif isinstance(item, str | bytes | Mapping):
                 row = row_of(item, number, request)
                 if request.read.id_field is None and has_own_id(item):
@@ -520,27 +520,17 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
         raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}{hint}")
 
 
-def as_bytes(text: str | bytes) -> bytes:
-    """Encode a text as UTF-8 with ``surrogateescape`` or, if that fails, ``surrogatepass``."""
-    if isinstance(text, bytes):
-        return text
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
 def row_of(value: object, number: int, request: Request) -> Row:
     """Return the row of a text or of a mapping of fields. Raises :class:`BadRow` if invalid."""
     read = request.read
     field, id_field = read.single_field or TEXT, read.id_field
     if isinstance(value, str | bytes):
         if id_field is None and not read.kept_fields and read.vector_field is None:
-            return Row(number, as_bytes(value), None, (), {})
+            return Row(number, text_bytes(value), None, (), {})
         value = {field: value}
     elif not isinstance(value, Mapping):
         raise BadRow(f"expected a JSON object or a string, got {_kind_name(value)}")
-    text = joined_text(value, read.fields) if read.fields else as_bytes(_text_of(value, field))
+    text = joined_text(value, read.fields) if read.fields else text_bytes(_text_of(value, field))
     id_ = None if id_field is None else own_id(value, id_field)
     values = kept_of(value, read.kept_fields)
     fields: dict[str, object] = {}
@@ -570,7 +560,7 @@ def own_id(value: Mapping[str, object], name: str) -> bytes:
     if isinstance(id_, bool) or not isinstance(id_, str | bytes | Integral):
         wanted = "expected a string or an integer as id"
         raise BadRow(f"field {name!r}: {wanted}, got {_kind_name(id_)}")
-    return as_bytes(id_ if isinstance(id_, str | bytes) else str(id_))
+    return text_bytes(id_ if isinstance(id_, str | bytes) else str(id_))
 
 
 def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
@@ -582,7 +572,7 @@ def _text_of(value: Mapping[str, object], field: str) -> str | bytes:
 
 def joined_text(value: Mapping[str, object], fields: Sequence[str]) -> bytes:
     """Return the texts of several fields, joined by blank lines, without missing fields."""
-    texts = [as_bytes(_text_of(value, name)) for name in fields if value.get(name) is not None]
+    texts = [text_bytes(_text_of(value, name)) for name in fields if value.get(name) is not None]
     if not texts:
         raise BadRow(none_of(fields, value))
     return BETWEEN.encode().join(filter(None, texts))
@@ -643,13 +633,13 @@ def as_string(value: object, name: str) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return as_bytes(value)
+        return text_bytes(value)
     if not isinstance(value, bytes | bool | int | float | list | tuple | Mapping):
         value = _plain(value)
     if isinstance(value, str | bytes):
-        return as_bytes(value)
+        return text_bytes(value)
     try:
-        return as_bytes(json.dumps(value, ensure_ascii=False, default=_plain))
+        return text_bytes(json.dumps(value, ensure_ascii=False, default=_plain))
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRow(f"field {name!r}: cannot be written as JSON: {error}") from error
 

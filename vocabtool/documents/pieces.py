@@ -31,7 +31,6 @@ from vocabtool.documents.batch import (
     Measure,
     Request,
     Row,
-    as_bytes,
     gather,
     joined_text,
     kept_of,
@@ -41,7 +40,7 @@ from vocabtool.documents.headings import MAX_TITLE, Heading, MarkedText, markdow
 from vocabtool.documents.options import BETWEEN, PATH_FIRST, TEXT
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.system.parallel import in_batches
-from vocabtool.vocabulary import decode
+from vocabtool.vocabulary import decode, text_bytes
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
 WORD: Final = 16  # characters that count as a word, if there are fewer blanks
@@ -415,8 +414,8 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
         if text_fields:
             row_text = joined_text(fields | {"path": path, TEXT: text}, text_fields)
         else:
-            row_text = as_bytes(text)
-        id_ = as_bytes(_end_of_id(piece.path, counts))
+            row_text = text_bytes(text)
+        id_ = text_bytes(_end_of_id(piece.path, counts))
         values = kept_of(fields, kept_fields)
         yield Row(line, row_text, id_, values, fields if request.whole else {})
 
@@ -508,7 +507,7 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
                         of_piece if of_row is None else of_row
                         for of_row, of_piece in zip(kept, own, strict=True)
                     )
-                content = as_bytes(text[piece.start : piece.end])
+                content = text_bytes(text[piece.start : piece.end])
                 yield Row(number, content, b"%b#%d" % (id_, count), values, places | fields)
 
     yield from gather(rows(), request, are_pieces=batch.ids is None)

@@ -44,9 +44,10 @@ from vocabtool.system.arguments import check_options
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.lookup import WordLookup
-from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.tokenization.token_limit import count_cut
 from vocabtool.tokenization.words import GivenWords, Words
+from vocabtool.vocabulary import text_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

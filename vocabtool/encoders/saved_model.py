@@ -29,8 +29,9 @@ from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, rea
 from vocabtool.formats import files
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.tokenization.checked_model import import_tensorflow, load_checked, reason_of
-from vocabtool.tokenization.text_arrays import as_bytes, text_bytes, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, texts_array
 from vocabtool.tokenization.words import Words
+from vocabtool.vocabulary import text_bytes
 
 SERVING: Final = "serving_default"
 MODEL_CALLS: Final = ("__call__", "serve")

@@ -45,11 +45,12 @@ from urllib.parse import quote_from_bytes
 import numpy as np
 import pyarrow as pa
 
-from vocabtool.documents.batch import Kind, as_bytes
+from vocabtool.documents.batch import Kind
 from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.search.conditions import LEAST, MOST
 from vocabtool.system.own_files import is_disk_full, no_space
 from vocabtool.system.ranking import Rows
+from vocabtool.vocabulary import text_bytes
 
 NAME: Final = "index.db"
 ENCODED: Final = -1  # the source of a row without a file whose vector the index's model made
@@ -138,7 +139,7 @@ def id_in_utf8(id_: str) -> str:
     """Replace invalid UTF-8 in an id by U+FFFD. Raises ``ValueError`` if it is no string."""
     if not isinstance(id_, str):
         raise ValueError(f"an id must be a string, got {type(id_).__name__}")
-    return as_bytes(id_).decode("utf-8", "replace")
+    return text_bytes(id_).decode("utf-8", "replace")
 
 
 def file_state(file: Path) -> tuple[int, int, int]:

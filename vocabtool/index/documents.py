@@ -28,7 +28,6 @@ from vocabtool.documents.batch import (
     Batch,
     Document,
     Kind,
-    as_bytes,
     as_string,
     byte_lengths,
     list_names,
@@ -50,6 +49,7 @@ from vocabtool.errors import InvalidFile, NotFound, VocabtoolError
 from vocabtool.index.database import BOOLEAN, INTEGER, MAX_FIELDS, NUMBER, union
 from vocabtool.index.folder import Source
 from vocabtool.search.conditions import LEAST, MOST, is_exact
+from vocabtool.vocabulary import text_bytes
 
 WHOLE: Final = re.compile("-?[0-9]+")
 MIN_DIGITS: Final = 19  # of a whole number of more than 64 bits
@@ -241,7 +241,7 @@ def _contents_of(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, objec
     fields: dict[str, object]
     match item:
         case str():
-            return str(row).encode(), as_bytes(item), {}
+            return str(row).encode(), text_bytes(item), {}
         case Document():
             id_, text, fields = item.id, item.text, dict(item.fields)
             for name, value, hint in ((ID, id_, "id_field='id'"), (TEXT, text, "field='text'")):
@@ -266,7 +266,7 @@ def _contents_of(item: Item, row: int) -> tuple[bytes, bytes, Mapping[str, objec
         raise BadRow(f"the id must be a string or an integer, got {type(id_).__name__}")
     if not isinstance(text, str):
         raise BadRow(f"field 'text' must be a string, got {type(text).__name__}")
-    return as_bytes(str(id_)), as_bytes(text), fields
+    return text_bytes(str(id_)), text_bytes(text), fields
 
 
 def _plain(value: object) -> object:
@@ -368,7 +368,7 @@ def _check_name(name: object, others: int) -> None:
     """Raise :class:`BadRow` for an invalid name of a field. ``others``: number of other fields."""
     if not isinstance(name, str) or not name:
         raise BadRow(f"the name of a field must be a non-empty string, got {name!r}")
-    if len(as_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
+    if len(text_bytes(name)) > MAX_NAME_BYTES or not name.isprintable():
         raise BadRow(
             f"the name of a field must be printable and have at most {MAX_NAME_BYTES} bytes, "
             f"got {name[:50]!r}"

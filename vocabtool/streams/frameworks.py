@@ -20,8 +20,8 @@ from vocabtool.streams.operators import Start, begin, items
 from vocabtool.system.native_import import import_library
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import closed_after, in_batches
-from vocabtool.tokenization.text_arrays import string_array, text_bytes
-from vocabtool.vocabulary import decode
+from vocabtool.tokenization.text_arrays import string_array
+from vocabtool.vocabulary import decode, text_bytes
 
 if TYPE_CHECKING:
     import ray.data

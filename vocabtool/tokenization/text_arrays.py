@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from vocabtool.errors import VocabtoolError
-from vocabtool.vocabulary import encode, is_utf8, printable
+from vocabtool.vocabulary import is_utf8, printable, text_bytes
 
 SPACE, TAB, RETURN = (np.uint8(ord(blank)) for blank in " \t\r")
 Integers = NDArray[np.int64]
@@ -107,18 +107,6 @@ def texts_array(texts: pa.Array | Iterable[str | bytes]) -> pa.StringArray:
     if len(texts) and not texts.offset and text_bounds(texts)[0]:
         texts = pa.concat_arrays([texts])  # Arrow 26 lower-cases other bytes of a sliced array
     return texts
-
-
-def text_bytes(text: str | bytes) -> bytes:
-    """Return a text as bytes. Raise ``TypeError`` if it is not a text."""
-    if isinstance(text, bytes):
-        return text
-    if isinstance(text, str):
-        try:
-            return encode(text)
-        except UnicodeEncodeError:  # lone surrogates, which JSON allows
-            return text.encode("utf-8", "surrogatepass")
-    raise TypeError(f"expected a text (str or bytes), got {type(text).__name__}")
 
 
 def as_bytes(array: pa.StringArray) -> list[bytes]:
