@@ -45,11 +45,7 @@ from vocabtool.documents.batch import (
     strings,
     types_of,
 )
-from vocabtool.documents.files import (
-    Readable,
-    read_up_to,
-    refuse_utf16,
-)
+from vocabtool.documents.files import Readable, read_up_to, refuse_utf16
 from vocabtool.documents.options import TEXT
 from vocabtool.errors import InvalidFile
 from vocabtool.formats import wire

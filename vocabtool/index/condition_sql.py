@@ -22,15 +22,7 @@ from vocabtool.documents.options import ID, TEXT
 from vocabtool.errors import InvalidCondition
 from vocabtool.index.database import PLAIN, Database, Fields, column
 from vocabtool.keywords.tokens import SHAPES, case_folded, without_marks
-from vocabtool.search.conditions import (
-    Comparison,
-    Condition,
-    Junction,
-    Moment,
-    Test,
-    Value,
-    Where,
-)
+from vocabtool.search.conditions import Comparison, Condition, Junction, Moment, Test, Value, Where
 from vocabtool.system.ranking import Mask
 
 MAX_PATTERN: Final = 50_000  # bytes of a pattern for SQLite's LIKE

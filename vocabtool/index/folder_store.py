@@ -41,12 +41,7 @@ from vocabtool.index.folder import (
     recover,
     refuse_others,
 )
-from vocabtool.index.generation import (
-    FolderSnapshot,
-    FolderTransaction,
-    cutter_of,
-    open_snapshot,
-)
+from vocabtool.index.generation import FolderSnapshot, FolderTransaction, cutter_of, open_snapshot
 from vocabtool.index.measures import measure_recall
 from vocabtool.index.model import OpenedModel, VectorCopy
 from vocabtool.index.snapshot import VerifyReport

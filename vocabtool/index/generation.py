@@ -25,14 +25,7 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.encoders.open_encoder import Model
 from vocabtool.errors import InvalidFile, OtherModel, VocabtoolError, reading
 from vocabtool.index.condition_sql import rows_where
-from vocabtool.index.database import (
-    Database,
-    DatabaseWriter,
-    column,
-    text_hash,
-    union,
-    values_of,
-)
+from vocabtool.index.database import Database, DatabaseWriter, column, text_hash, union, values_of
 from vocabtool.index.folder import (
     KEYWORDS,
     VECTORS,

@@ -33,22 +33,9 @@ from vocabtool.documents.files import (
     names_of,
 )
 from vocabtool.documents.options import ID, PATH_FIRST, TEXT, VECTOR, ReadOptions
-from vocabtool.documents.reading import (
-    ReadLog,
-    SeenIds,
-    Skip,
-    Sources,
-    batches,
-    sample,
-)
+from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches, sample
 from vocabtool.documents.tables import as_strings
-from vocabtool.documents.vectors import (
-    Given,
-    Matcher,
-    check_counts,
-    checksum_of,
-    open_vectors,
-)
+from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import Shards, fitted_weights, vectors_of
 from vocabtool.encoders.encoder import (
     FittedWeights,

@@ -18,14 +18,7 @@ from random import Random
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, is_indexable
-from vocabtool.documents.files import (
-    ITERABLE,
-    Source,
-    Sources,
-    each_source,
-    find,
-    kind_of,
-)
+from vocabtool.documents.files import ITERABLE, Source, Sources, each_source, find, kind_of
 from vocabtool.documents.options import ReadOptions
 from vocabtool.documents.reading import documents, extent, total
 from vocabtool.documents.tables import row_counts

@@ -12,17 +12,7 @@ from inspect import Parameter, get_annotations, signature
 from math import inf
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import (
-    Any,
-    Concatenate,
-    Final,
-    Literal,
-    ParamSpec,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 

@@ -29,12 +29,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import text_hash, union
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import OUTGROWN
-from vocabtool.index.measures import (
-    EASIER,
-    QUERIES,
-    measure_recall,
-    similarity_by_chance,
-)
+from vocabtool.index.measures import EASIER, QUERIES, measure_recall, similarity_by_chance
 from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
