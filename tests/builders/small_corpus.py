@@ -29,7 +29,7 @@ from vocabtool.index.generation import FolderSnapshot
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms
 from vocabtool.search.conditions import Where
 from vocabtool.search.store import ValueCount, ValueCounts, WordStatus
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows
+from vocabtool.system.ranking import Mask, RankedRows, Rows, Scores
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -211,14 +211,16 @@ class SmallCorpus(FolderSnapshot):
     def rows_with_all(self, clauses: Iterable[Clause]) -> Rows:
         return self.search(KeywordQuery((), tuple(clauses)), self.rows, self.live).rows
 
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask) -> Near:
+    def near(
+        self, vector: Vectors, rows: Rows, limit: int, among: Mask
+    ) -> tuple[RankedRows, Scores]:
         there = np.array(
             [row for row in self._rows_among(among) if not self._without[row]], np.int64
         )
         similarities = np.einsum("ij,j->i", self._vectors, vector)
         nearest = RankedRows.of(there, similarities[there], limit)
         similarities[self._without] = np.nan
-        return Near(nearest, similarities[rows])
+        return nearest, similarities[rows]
 
     def take(self, rows: Rows) -> Vectors:
         return self._vectors[rows]

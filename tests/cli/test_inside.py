@@ -16,7 +16,7 @@ from tests.cli.running import output
 from tests.cli.test_index_commands import MAKE, ROWS
 from vocabtool import EmbedReport, Index, LoadReport
 from vocabtool.cli import index as index_command
-from vocabtool.cli.output import ProgressLines
+from vocabtool.cli.output import progress_lines
 from vocabtool.embedding.shards import Counts
 from vocabtool.evaluation import calibrate as calibrating
 from vocabtool.formats.files import split_name
@@ -206,7 +206,7 @@ def test_lines_of_progress_say_how_long_it_takes(
     """From the speed of the last ten seconds or more; the next step has its own."""
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    progress = ProgressLines()
+    progress = progress_lines()
     steps = [(5, "a", 0.1), (60, "b", 0.2), (65, "c", 0.3), (100, "new", 0), (200, "later", 0.5)]
     for seconds, step, share in [*steps, (208, "slower", 0.51), (214, "slower", 0.52)]:
         now[0] = seconds

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from vocabtool.choices import Split
 from vocabtool.documents import headings, pieces
-from vocabtool.documents.batch import BadRow
+from vocabtool.documents.batch import BadRow, Count
 from vocabtool.documents.headings import MarkedText
 from vocabtool.documents.pieces import Sizes
 
@@ -149,13 +148,9 @@ def test_text_of_html_is_that_of_pythons_parser(tags: list[str]) -> None:
 # Laws.
 
 
-class Letters:
-    """A measure that is not additive: every letter counts, and a line end inside counts twice."""
-
-    most = 40
-
-    def __call__(self, texts: Sequence[str], /) -> list[int]:
-        return [len("".join(text.split())) + 2 * text.strip().count("\n") for text in texts]
+def count_letters(texts: Sequence[str]) -> list[int]:
+    """Not additive: every letter counts, and a line end inside counts twice."""
+    return [len("".join(text.split())) + 2 * text.strip().count("\n") for text in texts]
 
 
 PARTS = (
@@ -172,7 +167,7 @@ MARKS: dict[str, Callable[[str], MarkedText]] = {
 }
 
 
-@pytest.mark.parametrize("measure", [pieces.WORDS, Letters()], ids=["words", "letters"])
+@pytest.mark.parametrize("count", [pieces.count_words, count_letters])
 @pytest.mark.parametrize("kind", MARKS)
 @given(
     text=TEXTS,
@@ -181,20 +176,20 @@ MARKS: dict[str, Callable[[str], MarkedText]] = {
     overlap=st.integers(0, 3),
 )
 def test_pieces_cover_the_text(
-    kind: str, measure: Any, text: str, split: Split, size: int, overlap: int
+    kind: str, count: Count, text: str, split: Split, size: int, overlap: int
 ) -> None:
     """In order, none above the size, all but blanks; the overlap is what is asked, or less."""
     marked = MARKS[kind](text)
-    found = [*pieces.cut(marked, split, Sizes(size, overlap, measure))]
+    found = [*pieces.cut(marked, split, Sizes(size, overlap, count))]
     cut = marked.text
-    assert all(count <= size for count in measure([cut[p.start : p.end] for p in found]))
+    assert all(length <= size for length in count([cut[p.start : p.end] for p in found]))
     assert all(cut[p.start : p.end].strip() for p in found)
     end = 0
     for piece in found:
         assert not cut[end : piece.start].strip()
         shared = cut[piece.start : end]
         assert piece.end > end
-        assert measure([shared])[0] <= overlap + 2 * shared.count("\n")
+        assert count([shared])[0] <= overlap + 2 * shared.count("\n")
         end = piece.end
     assert not cut[end:].strip()
 
@@ -217,7 +212,7 @@ def test_pieces_cover_the_text(
 )
 def test_labels_belong_to_the_heading_below(kind: str, text: str, wanted: list[str]) -> None:
     """Not to the section before. In CommonMark, a label right above a heading is part of it."""
-    found = pieces.cut(MARKS[kind](text), "heading", Sizes(99, 0, pieces.WORDS))
+    found = pieces.cut(MARKS[kind](text), "heading", Sizes(99, 0, pieces.count_words))
     assert [text[piece.start : piece.end] for piece in found] == wanted
 
 
@@ -228,7 +223,7 @@ def test_an_edit_leaves_the_other_sections(section: int, edit: str) -> None:
 
     def found() -> list[tuple[str, str]]:
         text = "\n\n".join(f"## S{n}\n\n{body}" for n, body in enumerate(bodies))
-        cut = pieces.cut(headings.markdown(text), "heading", Sizes(20, 0, pieces.WORDS))
+        cut = pieces.cut(headings.markdown(text), "heading", Sizes(20, 0, pieces.count_words))
         return [(piece.path, text[piece.start : piece.end]) for piece in cut]
 
     before = found()
@@ -255,7 +250,7 @@ def test_hostile_texts_need_linear_time(kind: str) -> None:
     mixed = ["".join(rolled.choices(opened, k=2000)) for _ in range(20)]
     for text in [*(each * (length // len(each)) for each in opened), *mixed]:
         with suppress(BadRow):  # one tag of many attributes
-            list(pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.WORDS)))
+            list(pieces.cut(MARKS[kind](text), "heading", Sizes(64, 8, pieces.count_words)))
 
 
 def test_titles_and_strings_need_linear_time() -> None:
@@ -306,7 +301,7 @@ def test_a_very_long_section(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is cut at a blank line, a line end or a blank first; all its pieces have its path."""
     monkeypatch.setattr(pieces, "MAX_SECTION", 12)
     text = "# A\n\nb c d\n\ne f g h\ni j k l m n o p q rstuvwxyzabcdefgh"
-    found = [*pieces.cut(headings.markdown(text), "heading", Sizes(99, 0, pieces.WORDS))]
+    found = [*pieces.cut(headings.markdown(text), "heading", Sizes(99, 0, pieces.count_words))]
     assert {piece.path for piece in found} == {"A"}
     wanted = ["# A\n\nb c d", "e f g h", "i j k l m", "n o p q", "rstuvwxyzab", "cdefgh"]
     assert [text[piece.start : piece.end] for piece in found] == wanted

@@ -196,10 +196,10 @@ def test_scores_depend_on_the_two_vectors_only(tmp_path: Path) -> None:
         leg = coded_leg(tmp_path, vectors, metric, "float16")
         coded = leg.search(query, 300)
         assert coded.scores.tolist() == [score[row] for row in coded.rows.tolist()]
-        near = leg.near(query, coded.rows[::-1], 300)
-        assert near.nearest.rows.tolist() == coded.rows.tolist()
-        assert near.nearest.scores.tolist() == coded.scores.tolist()
-        assert near.similarities.tolist() == coded.scores.tolist()[::-1]
+        nearest, similarities = leg.near(query, coded.rows[::-1], 300)
+        assert nearest.rows.tolist() == coded.rows.tolist()
+        assert nearest.scores.tolist() == coded.scores.tolist()
+        assert similarities.tolist() == coded.scores.tolist()[::-1]
 
 
 # Building codes.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from vocabtool.errors import NotFound, VocabtoolError, no_documents
-from vocabtool.system.messages import Progress, Speed, documents_done, plural, tell
+from vocabtool.system.messages import Progress, documents_done, measure_speed, plural, tell
 from vocabtool.system.own_files import whole_file
 from vocabtool.vocabulary import safe
 
@@ -132,7 +132,7 @@ def progress_bar(quiet: bool) -> Iterator[Progress | None]:
         yield None
         return
     if not sys.stderr.isatty():
-        yield ProgressLines()
+        yield progress_lines()
         return
     from rich import progress as bars
     from rich.console import Console
@@ -158,27 +158,27 @@ def tell_how_read(files: Sequence[str], read: ReadOptions, folder: Path | None =
         tell_notes([f"reading {how_read(files_outside([*files], folder, read) or (), read)}"])
 
 
-class ProgressLines:
-    """Prints the step, and about how long it will take, in a line every ten seconds."""
+def progress_lines() -> Progress:
+    """Return a function that prints the step, and how long it may take, every ten seconds."""
+    printed, last, speed = time.monotonic(), inf, measure_speed()
 
-    def __init__(self) -> None:
-        self._printed = time.monotonic()
-        self._speed, self._last = Speed(), inf
-
-    def __call__(self, step: str, share: float) -> None:
+    def update(step: str, share: float) -> None:
+        nonlocal printed, last, speed
         now = time.monotonic()
-        if share < self._last / 2:
-            self._speed = Speed(share)  # a new step has its own speed
-        self._last, speed = share, self._speed(share)
-        if now - self._printed < LINE_SECONDS:
+        if share < last / 2:
+            speed = measure_speed(share)  # a new step has its own speed
+        last, rate = share, speed(share)
+        if now - printed < LINE_SECONDS:
             return
-        self._printed = now
-        if speed > 0:
-            seconds = (1 - share) / speed
+        printed = now
+        if rate > 0:
+            seconds = (1 - share) / rate
             minutes, hours = seconds / 60, seconds / 3600
             left = f"{minutes:,.0f} min" if hours < 2 else f"{hours:,.0f} h"
             step += f", {share:.0%}, about {left if minutes >= 2 else f'{seconds:,.0f} s'} left"
         tell(step)
+
+    return update
 
 
 def read_documents(
@@ -189,7 +189,7 @@ def read_documents(
 
     with progress_bar(False) as update:
         size_of_all = extent(files, read=read).bytes if update else None
-        count, speed = 0, Speed()
+        count, speed = 0, measure_speed()
         for batch in batches(files, read, log=log, size=size):
             yield batch
             count += len(batch)

@@ -33,7 +33,7 @@ from vocabtool.comparison.entries import (
 )
 from vocabtool.errors import VocabtoolError
 from vocabtool.formats.files import split_name
-from vocabtool.formats.registry import PickedVocabulary, pick
+from vocabtool.formats.registry import pick
 from vocabtool.system.arguments import check_arguments
 from vocabtool.system.results import TableResult, as_texts
 from vocabtool.tokenization.words import Words
@@ -85,11 +85,11 @@ def diff(
 
 def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Diff:
     folds = parse_folds(fold)
-    picked = [
-        PickedVocabulary(source) if isinstance(source, Vocabulary) else pick(source)
-        for source in (a, b)
-    ]
-    vocabularies = [choice.vocabulary for choice in picked]
+    vocabularies, notes = list[Vocabulary](), list[str]()
+    for source in (a, b):
+        vocabulary, more = (source, []) if isinstance(source, Vocabulary) else pick(source)
+        vocabularies.append(vocabulary)
+        notes += more
     markers = [vocabulary.marker for vocabulary in vocabularies]
     entries = [vocabulary.stored.to_arrow() for vocabulary in vocabularies]
     marker: Marker | None = None
@@ -118,8 +118,7 @@ def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Dif
             kinds=kinds_of_side,
         )
         sides.append(side)
-    notes = tuple(note for choice in picked for note in choice.notes)
-    return Diff(a=sides[0], b=sides[1], fold=folds, union=union, notes=notes)
+    return Diff(a=sides[0], b=sides[1], fold=folds, union=union, notes=tuple(notes))
 
 
 def weigh(

@@ -7,10 +7,10 @@ of fields, or a :class:`Document`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeGuard
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -190,13 +190,15 @@ def check_parts(content: bytes) -> None:
         raise BadRow(f"JSON of more than {MAX_PARTS:,} commas and brackets")
 
 
-class Measure(Protocol):
-    """Counts words or tokens of texts. ``most``: how many a model reads; ``None``: no limit."""
+Count: TypeAlias = Callable[[Sequence[str]], Sequence[int]]  # of the words or tokens of each text
 
-    @property
-    def most(self) -> int | None: ...
 
-    def __call__(self, texts: Sequence[str], /) -> Sequence[int]: ...
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How the length of texts is measured. ``most``: what a model reads; ``None``: no limit."""
+
+    count: Count
+    most: int | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -208,7 +210,7 @@ class Request:
     - ``whole``: whether all fields of a row are read.
     - ``left``: how many documents are still to be skipped.
     - ``unread``: whether these documents can be skipped without reading them.
-    - ``measure``: counts the tokens of a text. ``None``: words are counted.
+    - ``measure``: counts tokens. ``None``: words are counted.
     """
 
     source: str = ""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from vocabtool.documents.batch import (
     SOURCE,
     BadRow,
     Batch,
+    Count,
     Measure,
     Request,
     Row,
@@ -70,23 +71,16 @@ Span = tuple[int, int]
 LETTERS_OR_BLANKS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))
 
 
-class CountWords:
-    """Counts the words of each text. A text has at least one word per 16 characters, rounded up."""
-
-    most: int | None = None
-
-    def __call__(self, texts: Sequence[str], /) -> list[int]:
-        counts = []
-        for text in texts:
-            if len(text) > SHORT_TEXT and text.isascii():  # quicker than to split
-                words = (b" " + text.encode().translate(LETTERS_OR_BLANKS)).count(b" x")
-            else:
-                words = len(text.split())
-            counts.append(max(words, -(-len(text) // WORD)))
-        return counts
-
-
-WORDS: Final = CountWords()
+def count_words(texts: Sequence[str]) -> list[int]:
+    """Count the words of each text: at least one per 16 characters, rounded up."""
+    counts = []
+    for text in texts:
+        if len(text) > SHORT_TEXT and text.isascii():  # quicker than to split
+            words = (b" " + text.encode().translate(LETTERS_OR_BLANKS)).count(b" x")
+        else:
+            words = len(text.split())
+        counts.append(max(words, -(-len(text) // WORD)))
+    return counts
 
 
 class Piece(NamedTuple):
@@ -101,17 +95,18 @@ class Piece(NamedTuple):
     top: int = -1
 
 
-class Sizes(NamedTuple):
-    """The maximum length of a piece, and its overlap, as ``measure`` counts them."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The maximum length of a piece, and its overlap, in what ``count`` counts."""
 
     size: int
     overlap: int
-    measure: Measure
+    count: Count
 
 
 def sizes_of(request: Request) -> Sizes:
     """Return the sizes from the options, reduced to what the model reads."""
-    read, measure = request.read, request.measure or WORDS
+    read, measure = request.read, request.measure or Measure(count_words)
     size = read.split_size or SPLIT_SIZE
     if measure.most is not None:
         size = max(min(size, measure.most), 1)
@@ -119,7 +114,7 @@ def sizes_of(request: Request) -> Sizes:
         raise ValueError(
             f"overlap must be less than the length of a piece ({size:,}), got {read.overlap:,}"
         )
-    return Sizes(size, read.overlap, measure)
+    return Sizes(size, read.overlap, measure.count)
 
 
 def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
@@ -219,9 +214,9 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     """Return the pieces of each section. All sections are measured together, which is faster."""
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
-    sure = 2 * sizes.size if isinstance(sizes.measure, CountWords) else sizes.size // TOKENS
+    sure = 2 * sizes.size if sizes.count is count_words else sizes.size // TOKENS
     long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
-    counts = sizes.measure([text[slice(*sections[at])] for at in long])
+    counts = sizes.count([text[slice(*sections[at])] for at in long])
     long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]
     if not long:
         return pieces
@@ -251,7 +246,7 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
             else:
                 bounds = [start, *(match.end() for match in place.finditer(text, start, end)), end]
             spans += pairwise(dict.fromkeys(bounds))
-        counts = sizes.measure([text[start:end] for start, end in spans])
+        counts = sizes.count([text[start:end] for start, end in spans])
         atoms = [(start, end, count) for (start, end), count in zip(spans, counts, strict=True)]
         too_long = [(start, end) for start, end, count in atoms if count > most and place]
         done += [atom for atom in atoms if atom[2] <= most or not place]
@@ -266,7 +261,7 @@ def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
     """Join the spans of a section into pieces that leave room for an overlap."""
     begins = [atoms[0][0]]
     total, most = 0, sizes.size
-    is_exact = isinstance(sizes.measure, CountWords)
+    is_exact = sizes.count is count_words
     for start, end, count in atoms:
         if total and total + count > most:
             begins.append(start)
@@ -292,7 +287,7 @@ def _with_overlaps(
             else:  # the piece has fewer words than an overlap
                 words_before.append(text[start:end].split())
     distinct = [*dict.fromkeys(chain.from_iterable(words_before))]
-    counts = dict(zip(distinct, sizes.measure(distinct), strict=True))
+    counts = dict(zip(distinct, sizes.count(distinct), strict=True))
     pieces = []
     for span, words in zip(chain.from_iterable(sections), words_before, strict=True):
         total, start = 0, span[0]
@@ -308,9 +303,9 @@ def _with_overlaps(
 def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
     """A piece that is too long loses its overlap; if it is still too long, it is halved."""
     spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
-    if isinstance(sizes.measure, CountWords) and not sizes.overlap:  # then counts add up
+    if sizes.count is count_words and not sizes.overlap:  # then counts add up
         return [[span] for span in spans]
-    counts = sizes.measure([text[start:end] for start, end in spans])
+    counts = sizes.count([text[start:end] for start, end in spans])
     checked = []
     for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
         if count <= sizes.size or (first == start and end - start == 1):
@@ -429,7 +424,7 @@ def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
     paths = [path for _, path, _ in _paths(marked.headings)] if "path" in fields else []
     left = sizes.size
     for texts in (titles, paths):
-        left -= max(sizes.measure([f"{text}{BETWEEN}" for text in texts]), default=0)
+        left -= max(sizes.count([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
     return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
 

@@ -67,10 +67,10 @@ from vocabtool.errors import (
     no_documents,
 )
 from vocabtool.streams.stream import Stream
-from vocabtool.system.messages import Progress, Speed, documents_done, plural
+from vocabtool.system.messages import Progress, documents_done, measure_speed, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.token_limit import CountTokens, count_cut, cut_note
+from vocabtool.tokenization.token_limit import count_cut, cut_note
 from vocabtool.vocabulary import encode, printable
 
 SLAB_ROWS: Final = 1024  # or one batch of the encoder, if that is larger
@@ -208,9 +208,8 @@ def embed(
             folder.begin(plan, encoder.fitted if isinstance(encoder, StaticEncoder) else None)
         redone, shards = folder.remove_unfinished(), folder.shards(plan)
         done = {number: shard.counts.documents for number, shard in shards.items()}
-        measure = CountTokens.of(encoder.words, encoder.max_tokens)
         read_slabs = partial(
-            slabs_of, sources if files is None else files, read, plan, done, measure
+            slabs_of, sources if files is None else files, read, plan, done, encoder.measure
         )
         # An actor may have another working directory.
         path, threads = folder.path.absolute(), threads or encoder.threads
@@ -264,7 +263,7 @@ class Tally:
     def __init__(self, log: ReadLog, size: int = 0, progress: Progress | None = None) -> None:
         self.counts, self.began = Counts(), time.monotonic()
         self.log, self._size, self._progress = log, size, progress
-        self._rows, self._lock, self._speed = 0, Lock(), Speed()
+        self._rows, self._lock, self._speed = 0, Lock(), measure_speed()
 
     def add(self, counts: Counts) -> None:
         """Add the counts of a slab that is written, or of a shard of another process."""

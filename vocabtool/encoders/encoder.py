@@ -35,7 +35,7 @@ import orjson
 from numpy.typing import NDArray
 
 from vocabtool.choices import RULE_NAMES, EncoderKind, Weighting, list_options, option
-from vocabtool.documents.batch import ReadLog
+from vocabtool.documents.batch import Measure, ReadLog
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, OperatorFailed, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
@@ -45,7 +45,7 @@ from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.tokenization.token_limit import count_cut
+from vocabtool.tokenization.token_limit import CountTokens, count_cut
 from vocabtool.tokenization.words import GivenWords, Words
 from vocabtool.vocabulary import text_bytes
 
@@ -329,6 +329,13 @@ class Encoder(ABC):
         """How the model splits texts and which words it knows; ``None`` if that is unknown."""
         given = self.options.vocabulary
         return given if isinstance(given, Words) else None
+
+    @property
+    def measure(self) -> Measure | None:
+        """How texts are measured that are cut for the model; ``None`` if by their words."""
+        if self.words is None or (self.max_tokens is None and not self.words.subword):
+            return None
+        return Measure(CountTokens(self.words), self.max_tokens)
 
     @property
     def notes(self) -> tuple[str, ...]:

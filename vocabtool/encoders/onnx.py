@@ -81,7 +81,7 @@ class OnnxEncoder(Encoder):
         self._files = files = encoder_files.find_onnx(self._path)
         folders = (folder for folder in files.folders if (folder / PROMPTS).is_file())
         self.folder = next(folders, files.tokenizer.parent)
-        self._graph = encoder_files.check_graph(files.model)
+        self._external, self._is_dynamic = encoder_files.check_graph(files.model)
         with reading(str(files.model)):
             self._settings = encoder_files.read_all_settings(files)
         with reading(str(files.tokenizer)):
@@ -112,7 +112,7 @@ class OnnxEncoder(Encoder):
         self.dim = int(self._encode_bucket(probe, None).shape[1])
         end = "last" if self._side == "left" else "first"
         self._notes += (f"of a text, the {end} {self.max_tokens:,} tokens count",)
-        if self._graph.dynamic:
+        if self._is_dynamic:
             self._notes += (ONE_BY_ONE,)
         if files.others:
             names = ", ".join(file.name for file in files.others[:MAX_NAMED])
@@ -140,7 +140,7 @@ class OnnxEncoder(Encoder):
         settings = self._settings
         facts = f"{settings.pooling} {settings.normalize} {self.max_tokens} {self._side}"
         start = f"vocabtool onnx 2\n{facts} {self._output}\n{settings.lower} {self._document}"
-        return hash_files(start.encode(), (self._files.model, *self._graph.external))
+        return hash_files(start.encode(), (self._files.model, *self._external))
 
     def encode(self, texts: Texts) -> Vectors:
         decoded = decode_texts(texts)
@@ -167,7 +167,7 @@ class OnnxEncoder(Encoder):
         without a mask cannot ignore padding, so all texts of its buckets have the same length.
         """
         bucket: list[int] = []
-        most = 1 if self._graph.dynamic else BUCKET_TEXTS
+        most = 1 if self._is_dynamic else BUCKET_TEXTS
         for row in sorted(np.flatnonzero(lengths).tolist(), key=lengths.__getitem__):
             longest = lengths[row]
             full = len(bucket) == most or (len(bucket) + 1) * longest > BUCKET_TOKENS

@@ -56,7 +56,7 @@ from vocabtool.search.store import Snapshot
 from vocabtool.streams.stream import Stream
 from vocabtool.system.messages import Progress
 from vocabtool.system.parallel import in_batches
-from vocabtool.system.ranking import Near, RankedRows, Rows
+from vocabtool.system.ranking import RankedRows, Rows
 
 Kind = Literal["title", "hard"]
 
@@ -261,7 +261,7 @@ class ShortenedCopy:
         similarity_of[self.row] = float(similarity)
         keyword, listed = self._rank_by_keywords(snapshot, query, others, tier_of, limit)
         of_keyword = np.array([similarity_of[row] for row in keyword.rows.tolist()], np.float32)
-        candidates = Candidates.union(Near(nearest, of_keyword), keyword, listed)
+        candidates = Candidates.union(nearest, keyword, of_keyword, listed)
         tiers = np.array([tier_of[row] for row in candidates.rows.tolist()], np.int8)
         return candidates, tiers
 

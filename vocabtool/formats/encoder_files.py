@@ -321,17 +321,6 @@ class Settings:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Facts about a graph.
-
-    ``external``: the files of its tensors. ``dynamic``: it quantizes by a scale of the whole batch.
-    """
-
-    external: tuple[Path, ...]
-    dynamic: bool
-
-
 def find_onnx(path: Path) -> OnnxFiles:
     """Find a model by its folder or its graph. Raises :class:`UnknownFormat` for other paths."""
     from vocabtool.formats import onnx  # with tokenizers and word lists
@@ -373,8 +362,10 @@ def _graphs(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob(PATTERN) if file.is_file())
 
 
-def check_graph(file: Path) -> Graph:
+def check_graph(file: Path) -> tuple[list[Path], bool]:
     """Check that a graph refers only to files in its own folder. The graph is not executed.
+
+    Returns the files of its tensors, and whether it quantizes by a scale of the whole batch.
 
     Raises :class:`InvalidFile` for another folder, a link outside a Hugging Face cache, or a file
     that is too small, and :class:`NotFound` if a file is missing.
@@ -402,7 +393,7 @@ def check_graph(file: Path) -> Graph:
                     facts.append((start, end))
             if facts:
                 external[_external_file(file, buffer, facts)] = None
-    return Graph(tuple(external), dynamic)
+    return [*external], dynamic
 
 
 def _external_file(model: Path, buffer: Buffer, facts: list[Span]) -> Path:

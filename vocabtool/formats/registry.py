@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
 
 from vocabtool.errors import NoVocabulary, reading
 from vocabtool.formats import files
@@ -13,13 +12,6 @@ from vocabtool.formats.reader import Model
 from vocabtool.formats.saved_model import graph_files
 from vocabtool.system.arguments import check_arguments
 from vocabtool.vocabulary import Vocabulary
-
-
-class PickedVocabulary(NamedTuple):
-    """A selected vocabulary. ``notes``: on unread parts and other vocabularies of the model."""
-
-    vocabulary: Vocabulary
-    notes: tuple[str, ...] = ()
 
 
 @check_arguments
@@ -70,8 +62,11 @@ def extract(model: str | Path, name: str | None = None) -> Vocabulary:
     return choose(inspect(model, small=name is not None), name)
 
 
-def pick(spec: str | Path) -> PickedVocabulary:
-    """Return the vocabulary ``FILE#NAME``; for ``FILE``, the one that :func:`extract` returns."""
+def pick(spec: str | Path) -> tuple[Vocabulary, list[str]]:
+    """Return the vocabulary ``FILE#NAME``, and notes on unread parts and other vocabularies.
+
+    For ``FILE``, the vocabulary is the one that :func:`extract` returns.
+    """
     path, name = (spec, None) if isinstance(spec, Path) else split_name(spec)
     model = inspect(path, small=name is not None)
     vocabulary, count = choose(model, name), len(model.vocabularies)
@@ -81,7 +76,7 @@ def pick(spec: str | Path) -> PickedVocabulary:
             f"{path}: using {vocabulary.name}, one of {count} vocabularies; select another with "
             f"{path}{MARK}NAME"
         )
-    return PickedVocabulary(vocabulary, tuple(notes))
+    return vocabulary, notes
 
 
 def choose(model: Model, name: str | None = None) -> Vocabulary:

@@ -60,7 +60,7 @@ from vocabtool.search.store import (
 )
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import checksum, compare, sync_folder
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, are_among
+from vocabtool.system.ranking import Mask, RankedRows, Rows, are_among
 
 KEPT_MASKS: Final = 32  # cached results of conditions per commit; fewer if it has many rows
 KEPT_BYTES: Final = 64 << 20  # of them, and again of cached columns
@@ -197,11 +197,12 @@ class FolderSnapshot(IndexSnapshot):
     ) -> tuple[Candidates, NDArray[np.int8]]:
         by_words, listed, holders = self._ask_keywords(query, limit, among)
         if vector is None:
-            near = Near(RankedRows.none(), np.full(len(by_words.rows), np.nan, np.float32))
+            nearest = RankedRows.none()
+            similar = np.full(len(by_words.rows), np.nan, np.float32)
         else:
             allowed = None if among is self._all_rows else among
-            near = self.vectors.near(vector, by_words.rows, limit, allowed)
-        candidates = Candidates.union(near, by_words, listed)
+            nearest, similar = self.vectors.near(vector, by_words.rows, limit, allowed)
+        candidates = Candidates.union(nearest, by_words, similar, listed)
         rows = candidates.rows
         if not len(holders):
             return candidates, np.zeros(len(rows), np.int8)

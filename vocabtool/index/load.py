@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from vocabtool.choices import MAX_REMOVED, OnExisting
-from vocabtool.documents.batch import Batch
+from vocabtool.documents.batch import Batch, Measure
 from vocabtool.documents.files import (
     Input,
     can_be_read_again,
@@ -67,11 +67,11 @@ from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot, find_uncha
 from vocabtool.index.vectors import prepare
 from vocabtool.index.writer import Writer, check_choice
 from vocabtool.streams.stream import Stream
-from vocabtool.system.messages import Progress, Speed, documents_done
+from vocabtool.system.messages import Progress, documents_done, measure_speed
 from vocabtool.system.parallel import closed_after
 from vocabtool.system.ranking import Rows, are_among
 from vocabtool.tokenization.text_arrays import not_utf8
-from vocabtool.tokenization.token_limit import CountTokens, cut_note
+from vocabtool.tokenization.token_limit import cut_note
 
 BATCH_BYTES: Final = 1 << 20  # of text that are encoded together
 BATCH_ROWS: Final = 1024
@@ -209,7 +209,7 @@ class Loader:
         self._rows_read = [NO_ROWS]  # rows of the index that have the ids of documents read
         self._ids: SeenIds | None = None  # of the documents read, if there are several inputs
         self._log = ReadLog()
-        self._measure: CountTokens | None = None
+        self._measure: Measure | None = None
         self._start = 0  # documents that an interrupted load had committed
         self._began_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._counts = Counter(read=0)  # by fields of LoadReport
@@ -303,13 +303,13 @@ class Loader:
                 "embed`), or the model that made the vectors (--model)"
             )
         elif encoder is not None and self._before.manifest.configuration.encoder is not None:
-            self._measure = CountTokens.of(encoder.words, encoder.max_tokens)
+            self._measure = encoder.measure
         pending = Stream.from_generator(
             partial(self._pending_batches, group, shards, cuts=not has_vectors)
         )
         read_before = counts["read"] - self._start
         size = sum(file.size for file in self._files)
-        speed = Speed(read_before if has_vectors else counts["encoded"])
+        speed = measure_speed(read_before if has_vectors else counts["encoded"])
         with closed_after(pending.map(self._encode, workers=threads)) as encoded:
             for batch in encoded:
                 self._add(batch, group)

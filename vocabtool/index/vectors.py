@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from vocabtool.choices import Metric, StoredType
 from vocabtool.encoders.encoder import Vectors
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
-from vocabtool.system.ranking import Mask, Near, RankedRows, Rows, Scores
+from vocabtool.system.ranking import Mask, RankedRows, Rows, Scores
 
 CENTROIDS: Final = 16  # of each sub-quantiser, for codes of 4 bits
 WIDTH: Final = 2  # dimensions per code
@@ -333,10 +333,15 @@ class VectorLeg:
 
         Zero vectors find nothing and are not found. Raises :class:`ValueError` for an invalid one.
         """
-        return self.near(vector, RankedRows.none().rows, limit, among).nearest
+        return self.near(vector, RankedRows.none().rows, limit, among)[0]
 
-    def near(self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None) -> Near:
-        """``among`` limits only the search. A score is NaN if one of its two vectors is zero."""
+    def near(
+        self, vector: Vectors, rows: Rows, limit: int, among: Mask | None = None
+    ) -> tuple[RankedRows, Scores]:
+        """Return the nearest rows, of those ``among``, and the similarities of ``rows``.
+
+        A similarity is NaN if one of its two vectors is zero.
+        """
         raw, metric = self.raw, self._metric
         exact = np.asarray(vector, np.float64)  # as `prepare` does, in a third of the time
         length = math.sqrt(exact @ exact)
@@ -346,9 +351,9 @@ class VectorLeg:
             exact = exact / length
         query: Vectors = exact.astype(np.float32)
         if not length:
-            return Near(RankedRows.none(), np.full(len(rows), np.nan, np.float32))
+            return RankedRows.none(), np.full(len(rows), np.nan, np.float32)
         if limit < 1:
-            return Near(RankedRows.none(), self._scores(query, rows))
+            return RankedRows.none(), self._scores(query, rows)
         if among is not None and len(among) < raw.count:
             among = np.concatenate([among, np.zeros(raw.count - len(among), np.bool_)])
         allowed = None if among is None or among[: raw.count].all() else among[: raw.count]
@@ -359,14 +364,14 @@ class VectorLeg:
             if block is not None:  # all vectors are compared: no row needs to be read again
                 scores = similarities(query, block.vectors, metric)
                 scores_of_all[block.rows] = scores
-                return Near(best_of_scores(block.rows, scores, limit), scores_of_all[rows])
+                return best_of_scores(block.rows, scores, limit), scores_of_all[rows]
             nearest = self._search_rest(query, limit, allowed)
             scores_of_all[nearest.rows] = nearest.scores
             scores = scores_of_all[rows]
             others = np.isnan(scores).nonzero()[0]
             if len(others):
                 scores[others] = self._scores(query, rows[others])
-            return Near(nearest, scores)
+            return nearest, scores
         codes, facts = self.codes, self._facts
         coded = None if allowed is None else allowed[: codes.rows]
         count = max(limit, facts.candidates)
@@ -377,7 +382,7 @@ class VectorLeg:
             if raw.dim * len(left) * REFINED <= cost:
                 blocks = (Block.of(part, raw.take(part), metric) for part in self._parts(left))
                 nearest = merge_best((block.best(query, limit, metric) for block in blocks), limit)
-                return Near(nearest, self._scores(query, rows))
+                return nearest, self._scores(query, rows)
         # Lists are visited until enough rows are found.
         there = codes.rows if coded is None else int(np.count_nonzero(coded))
         probes = self._probes(facts, there)
@@ -392,7 +397,7 @@ class VectorLeg:
         nearest = best_of_scores(candidates, scores[: len(candidates)], limit)
         if codes.rows < raw.count:
             nearest = merge_best([nearest, self._search_rest(query, limit, allowed)], limit)
-        return Near(nearest, scores[len(candidates) :])
+        return nearest, scores[len(candidates) :]
 
     def _search_rest(self, query: Vectors, limit: int, allowed: Mask | None) -> RankedRows:
         """Return the best of the rows without codes."""

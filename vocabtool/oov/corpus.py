@@ -16,7 +16,7 @@ from vocabtool.oov import suggest as suggestions
 from vocabtool.oov.counter import BUDGET, OovCounter
 from vocabtool.oov.report import OovReport
 from vocabtool.system.arguments import check_arguments
-from vocabtool.system.messages import Progress, Speed, documents_done
+from vocabtool.system.messages import Progress, documents_done, measure_speed
 from vocabtool.tokenization.token_limit import GIVEN, TokenLimit
 from vocabtool.tokenization.words import Words, words_of
 from vocabtool.vocabulary import Vocabulary
@@ -62,7 +62,7 @@ def oov(
     first_texts: list[pa.StringArray] = []  # from which words are suggested
 
     def texts() -> Iterator[pa.StringArray]:
-        size, count, speed = 0, 0, Speed()
+        size, count, speed = 0, 0, measure_speed()
         for batch in batches(sources, read, log=log, size=COUNT_BYTES):
             if suggest is not None and size <= suggestions.MAX_TEXT:
                 first_texts.append(batch.texts)

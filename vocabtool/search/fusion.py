@@ -33,7 +33,7 @@ from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
 from vocabtool.formats.encoder_files import CONFIG, find_settings
 from vocabtool.formats.files import find_folder
 from vocabtool.search.settings import Reranker
-from vocabtool.system.ranking import Near, RankedRows, Rows, Scores
+from vocabtool.system.ranking import RankedRows, Rows, Scores
 
 Fused = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -60,9 +60,10 @@ class Candidates:
     listed: int
 
     @classmethod
-    def union(cls, near: Near, keyword: RankedRows, listed: int) -> Candidates:
-        """``near.similarities[i]``: the similarity of ``keyword.rows[i]`` to the query's vector."""
-        dense, similarities_of_keyword = near
+    def union(
+        cls, dense: RankedRows, keyword: RankedRows, similarities_of_keyword: Scores, listed: int
+    ) -> Candidates:
+        """``similarities_of_keyword``: of ``keyword.rows``, NaN without a vector."""
         order = dense.rows.argsort()
         ascending = dense.rows[order]
         at = ascending.searchsorted(keyword.rows)

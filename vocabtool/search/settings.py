@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
@@ -20,18 +20,14 @@ DEPTH: Final = 100
 MAX_SMALL: Final = 2_000  # rows; up to this size all are candidates: shorter lists cost nDCG
 
 
-class Reranker(Protocol):
-    """A function that scores texts for a query, for example with a cross-encoder.
+Reranker = Callable[[str, list[str]], Any]
+"""A function of a query and texts that scores the texts, for example with a cross-encoder.
 
-    Several threads may call the function at the same time. The score of a text must depend only on
-    the query and this text, and must be the same in every call.
-    """
-
-    def __call__(self, query: str, texts: list[str], /) -> Any:
-        """Return one finite score for each text, shape (len(texts),); higher is better.
-
-        ``texts``: at least one. The result may be anything that ``numpy.asarray`` accepts.
-        """
+It gets at least one text, and returns one finite score for each, shape (len(texts),); higher is
+better. The result may be anything that ``numpy.asarray`` accepts. Several threads may call the
+function at the same time. The score of a text must depend only on the query and this text, and must
+be the same in every call.
+"""
 
 
 @list_options

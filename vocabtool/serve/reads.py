@@ -303,10 +303,10 @@ def read_routes(catalog: Catalog) -> APIRouter:
         with `id` and `text`, in which characters that cannot be printed are escaped.
         """
         entries = known_words(catalog.find(name).ready_index(), name).vocabulary
-        in_order = await catalog.fact(
-            name, "vocabulary", entries.fingerprint, lambda: SortedVocabulary.of(entries)
+        order = await catalog.fact(
+            name, "vocabulary", entries.fingerprint, lambda: _order_of(entries)
         )
-        return json_answer(in_order.page(prefix, offset, limit))
+        return json_answer(_page(entries, order, prefix, offset, limit))
 
     @routes.get("/indexes/{name}/report", tags=["words"], response_class=HTMLResponse)
     async def report(name: str) -> Response:
@@ -391,47 +391,41 @@ def words_of(words: Words, text: str) -> WordsAnswer:
     return WordsAnswer(words=tuple(answers), rule=tuple(words.describe()))
 
 
-@dataclass(frozen=True)
-class SortedVocabulary:
-    """A vocabulary whose entries are sorted. Piece markers such as ``##`` are ignored.
+def _order_of(vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Return the positions of the entries, sorted without piece markers such as ``##``."""
+    keys = plain_strings(vocabulary.stored, vocabulary.marker)
+    array = pa.array([*keys], pa.large_binary())
+    table = pa.table({"key": array, "at": np.arange(len(keys))})
+    order = pc.sort_indices(table, [("key", "ascending"), ("at", "ascending")])
+    positions: NDArray[np.int64] = order.to_numpy().astype(np.int64)
+    return positions
 
-    ``order``: int64, shape (n,): the position of each entry, ascending where entries are equal.
-    """
 
-    vocabulary: Vocabulary
-    order: NDArray[np.int64]
+def _page(
+    vocabulary: Vocabulary, order: NDArray[np.int64], prefix: str, offset: int, limit: int
+) -> dict[str, Any]:
+    stored, marker = vocabulary.stored, vocabulary.marker
+    prefix_bytes = prefix.encode()
 
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> SortedVocabulary:
-        keys = plain_strings(vocabulary.stored, vocabulary.marker)
-        array = pa.array([*keys], pa.large_binary())
-        table = pa.table({"key": array, "at": np.arange(len(keys))})
-        order = pc.sort_indices(table, [("key", "ascending"), ("at", "ascending")])
-        return cls(vocabulary, order.to_numpy().astype(np.int64))
+    def start(position: int) -> bytes:
+        return plain(stored[position], marker)[: len(prefix_bytes)]
 
-    def page(self, prefix: str, offset: int, limit: int) -> dict[str, Any]:
-        stored, marker = self.vocabulary.stored, self.vocabulary.marker
-        prefix_bytes = prefix.encode()
-
-        def start(position: int) -> bytes:
-            return plain(stored[position], marker)[: len(prefix_bytes)]
-
-        first = bisect_left(self.order, prefix_bytes, key=start)
-        end = bisect_right(self.order, prefix_bytes, lo=first, key=start)
-        ids = self.vocabulary.id_array()
-        entries = []
-        for position in self.order[first:end][offset : offset + limit].tolist():
-            entry = stored[position]
-            word = plain(entry, marker)  # decodes byte-level entries, and cuts off the marker
-            text = printable(word)
-            if marker is not None and word != entry:
-                if marker not in PREFIXES:
-                    text += marker
-                elif entry.startswith(marker.encode()):
-                    text = marker + text
-            entries.append({"id": int(ids[position]), "text": text})
-        counts = {"total": len(stored), "matching": end - first, "offset": offset}
-        return {**counts, "entries": entries}
+    first = bisect_left(order, prefix_bytes, key=start)
+    end = bisect_right(order, prefix_bytes, lo=first, key=start)
+    ids = vocabulary.id_array()
+    entries = []
+    for position in order[first:end][offset : offset + limit].tolist():
+        entry = stored[position]
+        word = plain(entry, marker)  # decodes byte-level entries, and cuts off the marker
+        text = printable(word)
+        if marker is not None and word != entry:
+            if marker not in PREFIXES:
+                text += marker
+            elif entry.startswith(marker.encode()):
+                text = marker + text
+        entries.append({"id": int(ids[position]), "text": text})
+    counts = {"total": len(stored), "matching": end - first, "offset": offset}
+    return {**counts, "entries": entries}
 
 
 def model_of(index: Index) -> str:

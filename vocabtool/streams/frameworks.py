@@ -16,7 +16,7 @@ from vocabtool.documents.batch import Document, strings
 from vocabtool.documents.files import arrow_errors
 from vocabtool.documents.options import VECTOR
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError, reading
-from vocabtool.streams.operators import Start, begin, items
+from vocabtool.streams.operators import Start, items
 from vocabtool.system.native_import import import_library
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import closed_after, in_batches
@@ -149,61 +149,54 @@ class InMemory(Generic[T]):
         self.elements = elements
 
 
-@dataclass(frozen=True, slots=True)
-class InFolder:
-    """A cache in an Arrow IPC file, made by a complete pass. The schema's metadata has ``key``."""
-
-    source: Start[Document]
-    folder: Path
-    key: str
-
-    def __call__(self, first: int) -> Iterator[Document]:
-        if (self.folder / CACHE_FILE).exists():
-            yield from self._read_file(first)
-        else:
-            yield from begin(self._fill, first)
-
-    def _fill(self) -> Iterator[Document]:
-        """Yield the documents of the source, and write them to the file."""
-        schema = schema_of(None).with_metadata({CACHE_KEY: self.key.encode()})
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (
-            whole_file(self.folder / CACHE_FILE) as file,
-            pa.ipc.new_file(file, schema) as writer,
-            closed_after(self.source(0)) as documents,
-        ):
-            batch: list[Document] = []  # a document is yielded before its batch is whole
-            for document in documents:
-                batch.append(document)
+def cached_in_folder(
+    source: Start[Document], folder: Path, key: str, first: int
+) -> Iterator[Document]:
+    """Begin a pass with a cache in an Arrow IPC file, which a complete pass makes."""
+    if (folder / CACHE_FILE).exists():
+        yield from _read_cache(folder, key, first)
+        return
+    schema = schema_of(None).with_metadata({CACHE_KEY: key.encode()})
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        whole_file(folder / CACHE_FILE) as file,
+        pa.ipc.new_file(file, schema) as writer,
+        closed_after(source(0)) as documents,
+    ):
+        batch: list[Document] = []  # a document is yielded before its batch is whole
+        for number, document in enumerate(documents):
+            batch.append(document)
+            if number >= first:
                 yield document
-                if len(batch) == ROWS:
-                    writer.write_batch(record_batch(schema, None, batch))
-                    batch = []
-            writer.write_batch(record_batch(schema, None, batch))
+            if len(batch) == ROWS:
+                writer.write_batch(record_batch(schema, None, batch))
+                batch = []
+        writer.write_batch(record_batch(schema, None, batch))
 
-    def _read_file(self, first: int) -> Iterator[Document]:
-        """Yield the documents in the file. Raises :class:`VocabtoolError` if ``key`` differs."""
-        path = str(self.folder / CACHE_FILE)
-        with (
-            reading(path),
-            arrow_errors("not Arrow IPC, or damaged"),
-            pa.memory_map(path) as file,
-            pa.ipc.open_file(file) as reader,
-        ):
-            names, metadata = reader.schema.names, reader.schema.metadata or {}
-            if names != ["id", "text", ALL_FIELDS]:
-                raise InvalidFile(f"wanted the columns id, text, fields, got {names}")
-            stored = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
-            if stored != self.key:
-                raise VocabtoolError(
-                    f"{self.folder}: the key of the cache is {stored!r}, not {self.key!r}, so it "
-                    "may contain other documents. Use another folder, or delete this one"
-                )
-            for number in range(reader.num_record_batches):
-                batch = reader.get_batch(number)
-                if first < batch.num_rows:
-                    yield from _documents_of(batch.slice(first))
-                first = max(first - batch.num_rows, 0)
+
+def _read_cache(folder: Path, key: str, first: int) -> Iterator[Document]:
+    """Yield the documents in the file. Raises :class:`VocabtoolError` if ``key`` differs."""
+    path = str(folder / CACHE_FILE)
+    with (
+        reading(path),
+        arrow_errors("not Arrow IPC, or damaged"),
+        pa.memory_map(path) as file,
+        pa.ipc.open_file(file) as reader,
+    ):
+        names, metadata = reader.schema.names, reader.schema.metadata or {}
+        if names != ["id", "text", ALL_FIELDS]:
+            raise InvalidFile(f"wanted the columns id, text, fields, got {names}")
+        stored = metadata.get(CACHE_KEY, b"").decode("utf-8", "replace")
+        if stored != key:
+            raise VocabtoolError(
+                f"{folder}: the key of the cache is {stored!r}, not {key!r}, so it "
+                "may contain other documents. Use another folder, or delete this one"
+            )
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            if first < batch.num_rows:
+                yield from _documents_of(batch.slice(first))
+            first = max(first - batch.num_rows, 0)
 
 
 def _documents_of(batch: pa.RecordBatch) -> Iterator[Document]:

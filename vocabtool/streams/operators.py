@@ -15,7 +15,7 @@ from functools import partial
 from itertools import accumulate, count, islice
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from vocabtool.documents.batch import Document, Indexable, ReadLog, is_indexable
 from vocabtool.documents.files import ITERABLE, Source, Sources, each_source, find, kind_of
@@ -41,17 +41,18 @@ NEARLY_NONE: Final = 1e-9  # weight of an exhausted stream: drawing it shows tha
 
 
 @dataclass(slots=True)
-class Once(Generic[T]):
-    """Begins the only pass over a source. A second pass raises ``VocabtoolError``."""
+class Passes:
+    """The number of passes over a stream that have begun."""
 
-    source: Start[T]
-    read: bool = False
+    begun: int = 0
 
-    def __call__(self, first: int) -> Iterator[T]:
-        if self.read:
-            raise VocabtoolError(ONCE)
-        self.read = True
-        yield from self.source(first)
+
+def once(source: Start[T], passes: Passes, first: int) -> Iterator[T]:
+    """Begin the only pass over a source. A second pass raises ``VocabtoolError``."""
+    passes.begun += 1
+    if passes.begun > 1:
+        raise VocabtoolError(ONCE)
+    yield from source(first)
 
 
 def begin(make: Callable[[], Iterable[T]], first: int) -> Iterator[T]:
@@ -210,13 +211,6 @@ def text_length(item: object) -> int:
 
 
 # ---- in random order
-
-
-@dataclass(slots=True)
-class Passes:
-    """The number of passes over a shuffled stream that have begun."""
-
-    begun: int = 0
 
 
 def shuffle(source: Start[T], buffer: int, seed: int, passes: Passes | None) -> Iterator[T]:

@@ -34,8 +34,8 @@ from vocabtool.streams import operators
 from vocabtool.streams.frameworks import (
     Encodes,
     Fields,
-    InFolder,
     InMemory,
+    cached_in_folder,
     ray_dataset,
     record_batches,
     schema_of,
@@ -44,7 +44,6 @@ from vocabtool.streams.frameworks import (
 from vocabtool.streams.operators import (
     NEARLY_NONE,
     DocumentSource,
-    Once,
     Passes,
     Size,
     Sized,
@@ -111,7 +110,9 @@ class Stream(Generic[T]):
             return cls(start, partial(operators.size_of, items), stages=stages)
         if not isinstance(items, Iterable):
             raise TypeError(f"wanted an iterable or an indexable, got {type(items).__name__}")
-        return cls(Once(start) if iter(items) is items else start, stages=stages)
+        if iter(items) is items:
+            start = partial(operators.once, start, Passes())
+        return cls(start, stages=stages)
 
     @overload
     @classmethod
@@ -305,7 +306,8 @@ class Stream(Generic[T]):
         """
         if folder is None:
             return self._then("cache()", InMemory(self.start), self.size)
-        start = InFolder(cast("Start[Document]", self.start), Path(folder), key)
+        source = cast("Start[Document]", self.start)
+        start = partial(cached_in_folder, source, Path(folder), key)
         return self._then(_stage("cache", folder), cast("Start[T]", start), self.size)
 
     def batch(self, size: int) -> Stream[list[T]]:
@@ -429,7 +431,8 @@ def stream(
     has_names = all(isinstance(item, str) for item in inputs)
     if all(map(is_repeatable, inputs)):
         return Stream(source, source.size, source, stages, has_names)
-    return Stream(Once(source), stages=stages, has_names=has_names)
+    start = partial(operators.once, source, Passes())
+    return Stream(start, stages=stages, has_names=has_names)
 
 
 def interleave(

@@ -22,19 +22,22 @@ def tell(message: str) -> None:
 SPEED_SECONDS: Final = 10.0
 
 
-class Speed:
-    """How much is done in a second: of the last ten seconds, or since the call before them."""
+def measure_speed(done: float = 0) -> Callable[[float], float]:
+    """Return a function that gets how much is done, and returns how much is done in a second.
 
-    def __init__(self, done: float = 0) -> None:
-        self._past = deque([(time.monotonic(), done)])
+    This is the speed of the last ten seconds, or since the call before them.
+    """
+    past = deque([(time.monotonic(), done)])
 
-    def __call__(self, done: float) -> float:
+    def speed(done: float) -> float:
         now = time.monotonic()
-        self._past.append((now, done))
-        while now - self._past[1][0] >= SPEED_SECONDS:
-            self._past.popleft()
-        began, before = self._past[0]
+        past.append((now, done))
+        while now - past[1][0] >= SPEED_SECONDS:
+            past.popleft()
+        began, before = past[0]
         return (done - before) / (now - began) if now > began else 0.0
+
+    return speed
 
 
 def documents_done(count: int, rate: float, encoded: int | None = None) -> str:

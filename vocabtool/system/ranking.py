@@ -41,13 +41,3 @@ def are_among(rows: Rows, others: Rows) -> Mask:
     at = ascending.searchsorted(rows)
     at[at == len(others)] = 0
     return np.equal(ascending[at], rows)
-
-
-class Near(NamedTuple):
-    """The result of a vector search: the ``nearest`` rows.
-
-    ``similarities``: float32, of each row asked for; NaN if it or the query has no vector.
-    """
-
-    nearest: RankedRows
-    similarities: Scores

@@ -229,18 +229,10 @@ def _ends(lookup: WordLookup) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class CountTokens:
-    """Counts the tokens of texts. ``most``: how many a model reads at most; ``None``: no limit."""
+    """Counts the tokens of texts."""
 
     words: Words
-    most: int | None
     _cached: dict[bytes, int] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def of(cls, words: Words | None, most: int | None) -> CountTokens | None:
-        """Return the counter; ``None`` without ``words``, or for whole words without a limit."""
-        if words is None or (most is None and not words.subword):
-            return None
-        return cls(words, most)
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
         from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer

@@ -43,7 +43,7 @@ from vocabtool.keywords.tantivy_index import TERMS_COMPARED, nearest
 from vocabtool.search import store
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
-from vocabtool.system.ranking import Near, RankedRows, Rows
+from vocabtool.system.ranking import RankedRows, Rows
 
 SPELLING: Final = 2  # letters by which the length of a similar word may differ
 
@@ -233,7 +233,7 @@ class PostgresSnapshot(IndexSnapshot):
         words = RankedRows(docs[order], bm25[order])
         nearest = RankedRows.of(docs[is_near], similar[is_near], limit)
         ranked = int(np.count_nonzero(listed == legs.LISTED))
-        candidates = Candidates.union(Near(nearest, similar[order]), words, ranked)
+        candidates = Candidates.union(nearest, words, similar[order], ranked)
         return candidates, np.array(columns[4], np.int8)[docs.searchsorted(candidates.rows)]
 
     def search_each(
