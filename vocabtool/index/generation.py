@@ -54,7 +54,6 @@ from vocabtool.search.store import (
     Combination,
     Demand,
     FieldColumn,
-    JoinedWord,
     ValueCount,
     ValueCounts,
 )
@@ -178,18 +177,18 @@ class FolderSnapshot(IndexSnapshot):
         return [self.keywords.search(query, limit, among) for query in queries]
 
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
-    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        self, terms: Iterable[Term], joined: Mapping[Term, Sequence[Clause]] | None = None
+    ) -> tuple[Mapping[Term, int], Mapping[Term, float]]:
         frequencies = self.keywords.document_frequencies(terms)
         bests = {}
-        for word in joined:
-            if frequencies[word.whole]:
-                all_parts = KeywordQuery((), word.parts)
+        for whole, clauses in (joined or {}).items():
+            if frequencies[whole]:
+                all_parts = KeywordQuery((), tuple(clauses))
                 candidates = self.keywords.search(all_parts, MAX_COMPARED, self.live)
-                whole = KeywordQuery((Clause((word.whole,)),))
-                holders = self.keywords.search(whole, MAX_COMPARED, self.only(candidates.rows)).rows
+                alone, among = KeywordQuery((Clause((whole,)),)), self.only(candidates.rows)
+                holders = self.keywords.search(alone, MAX_COMPARED, among).rows
                 scores = candidates.scores[~are_among(candidates.rows, holders)]
-                bests[word] = float(scores.max(initial=0.0))
+                bests[whole] = float(scores.max(initial=0.0))
         return frequencies, bests
 
     def legs(

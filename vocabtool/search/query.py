@@ -28,7 +28,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, Literal, NamedTuple
 
 from vocabtool.choices import ONE_LEG
@@ -40,7 +40,6 @@ from vocabtool.search.settings import Settings
 from vocabtool.search.store import (
     Combination,
     Demand,
-    JoinedWord,
     KnownWords,
     Snapshot,
     WordStatus,
@@ -463,7 +462,8 @@ def term_clauses(
             share = weight * shares.get(term.text, 1.0) if shares else weight
             if term not in clauses or clauses[term].boost < share:
                 clauses[term] = Clause((term,), share)
-    wholes = list[tuple[WeighedWord, JoinedWord, bool]]()
+    wholes = list[tuple[WeighedWord, tuple[Term, ...], bool]]()
+    joined = dict[Term, list[Clause]]()
     for word in distinct:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
@@ -475,19 +475,21 @@ def term_clauses(
             # A part that another word of the query has, too, keeps its own score.
             uses = Counter(chain.from_iterable(other.terms for other in distinct))
             parts = [part for part in parts if uses[part.terms[0]] == 1]
-        wholes.append((word, JoinedWord(word.exact, tuple(parts)), replaces))
-    compared = [joined for _, joined, replaces in wholes if replaces and joined.parts]
-    frequencies, bests = snapshot.statistics(terms, compared[:MAX_JOINED_WORDS])
+            if parts:
+                joined[word.exact] = parts
+        wholes.append((word, tuple([clause.terms[0] for clause in parts]), replaces))
+    compared = dict(islice(joined.items(), MAX_JOINED_WORDS))
+    frequencies, bests = snapshot.statistics(terms, compared)
     rows = snapshot.rows
-    for word, joined, replaces in wholes:
-        of_parts = tuple([part.terms[0] for part in joined.parts])
+    for word, of_parts, replaces in wholes:
+        whole = word.exact
         mass = sum([clauses[term].boost * idf(rows, frequencies[term]) for term in of_parts])
-        score = max(WHOLE_OVER_PARTS * mass, bests.get(joined, 0.0) * (1 + NO_TIE))
-        weight = score / idf(rows, frequencies[joined.whole])
+        score = max(WHOLE_OVER_PARTS * mass, bests.get(whole, 0.0) * (1 + NO_TIE))
+        weight = score / idf(rows, frequencies[whole])
         if not replaces:
             least = CODE_WEIGHT if is_weighted and word.identifier else 0.0
-            weight = max(weight, least, clauses[joined.whole].boost)
-        clauses[joined.whole] = Clause((joined.whole,), weight, of_parts if replaces else ())
+            weight = max(weight, least, clauses[whole].boost)
+        clauses[whole] = Clause((whole,), weight, of_parts if replaces else ())
     return clauses, frequencies
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from sys import getsizeof
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,13 +177,6 @@ Demand: TypeAlias = "Clause | Where | Combination"
 Selection: TypeAlias = Any
 
 
-class JoinedWord(NamedTuple):
-    """A word such as ``input/output``, whose score replaces the scores of its parts."""
-
-    whole: Term
-    parts: tuple[Clause, ...]
-
-
 class Snapshot(Protocol):
     """One commit of an index. A search reads folders and engines through this interface.
 
@@ -227,11 +220,12 @@ class Snapshot(Protocol):
         """Return all rows of a selection in the order of their ids."""
 
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[JoinedWord] = ()
-    ) -> tuple[Mapping[Term, int], Mapping[JoinedWord, float]]:
+        self, terms: Iterable[Term], joined: Mapping[Term, Sequence[Clause]] | None = None
+    ) -> tuple[Mapping[Term, int], Mapping[Term, float]]:
         """Return document frequencies, and the best score for the parts of each joined word.
 
-        ``terms``: the terms to count, including ``whole`` of each joined word.
+        ``joined``: of words among ``terms``, such as ``input/output``, the parts whose scores the
+        score of the whole word replaces.
 
         Only the best ``MAX_COMPARED`` documents that contain all parts are compared. The score is
         the highest one of those without the whole word, or 0 if there is no such document. A word

@@ -89,13 +89,13 @@ def find_terms(n: int, terms: Sequence[Term]) -> Sql:
     )
 
 
-def best_of_parts(n: int, joined: store.JoinedWord) -> Sql:
+def best_of_parts(n: int, whole: Term, clauses: Sequence[Clause]) -> Sql:
     """Return SQL for the best BM25 score of a document with all parts, but without the joined word.
 
     See :meth:`Snapshot.statistics`. The statement around it has the totals of the index as ``t``.
     """
-    terms = [clause.terms[0] for clause in joined.parts]  # all of the field "words"
-    boosts = [clause.boost * (K1 + 1) for clause in joined.parts]
+    terms = [clause.terms[0] for clause in clauses]  # all of the field "words"
+    boosts = [clause.boost * (K1 + 1) for clause in clauses]
     idf = "ln(1 + (t.documents - e.documents + 0.5::float8) / (e.documents + 0.5::float8))"
     norm = f"{K1 * (1 - B)}::float8 + {K1 * B}::float8 * p.length * t.documents / t.words"
     # OFFSET keeps the planner from computing a weight for each posting.
@@ -106,7 +106,7 @@ def best_of_parts(n: int, joined: store.JoinedWord) -> Sql:
     )
     return join(
         "(SELECT coalesce(max(score), 0)::float8 FROM (",
-        find_terms(n, [joined.whole]),
+        find_terms(n, [whole]),
         f") whole, LATERAL (SELECT doc, sum(weight * frequency / (frequency + {norm}))::float4",
         " AS score FROM (",
         weights,

@@ -113,11 +113,11 @@ class PostgresSnapshot(IndexSnapshot):
     # What is known of the commit
 
     def statistics(
-        self, terms: Iterable[Term], joined: Sequence[store.JoinedWord] = ()
-    ) -> tuple[dict[Term, int], Mapping[store.JoinedWord, float]]:
+        self, terms: Iterable[Term], joined: Mapping[Term, Sequence[Clause]] | None = None
+    ) -> tuple[dict[Term, int], Mapping[Term, float]]:
         """Read the statistics and the manifest in one statement, and keep them for the legs."""
         distinct = list(dict.fromkeys(terms))
-        scores_of_parts = [legs.best_of_parts(self.n, word) for word in joined]
+        scores_of_parts = [legs.best_of_parts(self.n, *word) for word in (joined or {}).items()]
         (rows,) = self._ask(
             join(
                 f"WITH t AS (SELECT record, documents, words FROM indexes WHERE number = {self.n}),"
@@ -139,7 +139,7 @@ class PostgresSnapshot(IndexSnapshot):
         manifest = Manifest.decode(record)
         self.manifest, self._thread.statistics = manifest, Statistics(manifest, frequencies)
         counts = {term: count for term, (_, count) in frequencies.items()}
-        return counts, dict(zip(joined, scores, strict=True))
+        return counts, dict(zip(joined or (), scores, strict=True))
 
     def _statistics_of(self, clauses: Iterable[Clause]) -> Statistics:
         terms = dict.fromkeys(term for clause in clauses for term in clause.terms)
