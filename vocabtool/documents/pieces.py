@@ -426,7 +426,7 @@ def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
     for texts in (titles, paths):
         left -= max(sizes.count([f"{text}{BETWEEN}" for text in texts]), default=0)
     left = max(left, (sizes.size + 1) // 2)
-    return sizes._replace(size=left, overlap=min(sizes.overlap, left - 1))
+    return replace(sizes, size=left, overlap=min(sizes.overlap, left - 1))
 
 
 def _without_repeated_headings(
