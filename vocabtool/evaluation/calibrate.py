@@ -428,7 +428,7 @@ def calibrate(
         (encoder.encode_queries, [query.text for query in queries]),
         (encoder.encode, [query.copy for query in queries]),
     ):
-        batches: Stream[list[str]] = Stream.of(texts).batch(ENCODED_TOGETHER)
+        batches = Stream.of(texts).batch(ENCODED_TOGETHER)
         for vectors in batches.map(encode, workers=encoder.threads):
             encoded.append(vectors)
             done += len(vectors)
