@@ -46,7 +46,7 @@ from vocabtool.formats.reader import (
     Reader,
     Source,
 )
-from vocabtool.formats.saved_model import contents
+from vocabtool.formats.saved_model import tables
 from vocabtool.formats.zip_archive import ZIP, ZipArchive
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import (
@@ -365,7 +365,7 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
         if name.endswith(MERGES):
             return PassedOver(PurePosixPath(shown).name, 0, place, word_list.MERGES)
         if not name.endswith(VOCABULARY):
-            return contents.classify_asset(PurePosixPath(shown).name, place, data)
+            return tables.classify_asset(PurePosixPath(shown).name, place, data)
         layer = layers.get(_layer_path(name))
         if layer is not None and layer.vocabulary is None:
             lines = word_list.read_lines(data)

@@ -23,7 +23,6 @@ from typing import Any, Final, TypeAlias
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats.saved_model import graph_files
-from vocabtool.formats.saved_model.contents import FROM_FILE
 from vocabtool.formats.saved_model.graph import Body, Node
 from vocabtool.formats.saved_model.meta_graph import (
     Linker,
@@ -31,6 +30,7 @@ from vocabtool.formats.saved_model.meta_graph import (
     pick_serving,
     read_saved_model,
 )
+from vocabtool.formats.saved_model.tables import FROM_FILE
 from vocabtool.system.native_import import import_library
 from vocabtool.vocabulary import printable
 

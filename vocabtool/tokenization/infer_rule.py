@@ -158,13 +158,9 @@ class TracePoint(NamedTuple):
     def scalar(self) -> bytes | int | None:
         """Return the value if the tensor is one constant string or integer, else ``None``."""
         tensor = self.constant()
-        if tensor is None or tensor.elements != 1:
-            return None
-        if tensor.dtype == DT_STRING:
-            return tensor.strings()[0]
-        if tensor.dtype == DT_BOOL:
+        if tensor is not None and tensor.dtype == DT_BOOL and tensor.elements == 1:
             return int(tensor.boolean())
-        return int(tensor.integers()[0]) if tensor.dtype in INTEGERS else None
+        return None if tensor is None else tensor.scalar()
 
     def behind_reshapes(self) -> TracePoint:
         """Follow this tensor back through the ops that change only its shape."""

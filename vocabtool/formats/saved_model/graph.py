@@ -99,31 +99,32 @@ class Tensor(NamedTuple):
 
     def integers(self) -> NDArray[np.int64]:
         """Return the elements of an int32 or int64 tensor, row-major: int64, shape (elements,)."""
-        values_field = INT_VAL if self.dtype == DT_INT32 else INT64_VAL
-        packed: list[NDArray[np.int64]] = []
-        single = array("q")
-        for number, wire_type, start, end in wire.fields(self.buffer, *self.span):
-            if number == CONTENT and wire_type == LEN and end > start:
-                dtype = np.dtype(INTEGERS[self.dtype])
-                if end - start != self.elements * dtype.itemsize:
-                    what = f"wanted {self.elements:,} integers of {dtype.itemsize} bytes, got"
-                    raise InvalidFile(f"{what} {end - start:,} bytes", offset=self.span[0])
-                return np.frombuffer(bytes(self.buffer[start:end]), dtype).astype(np.int64)
-            if number == values_field and wire_type == LEN:
-                values = bytes(self.buffer[start:end])
-                count = int((np.frombuffer(values, np.uint8) < 128).sum())
-                self._count_missing(count)
-                packed.append(wire.varint_run(values, count)[0])
-            elif number == values_field and wire_type == wire.VARINT:
-                single.append(wire.to_signed(wire.varint(self.buffer, start, end)[0]))
-            if len(packed) > 1 or (packed and single):
-                raise InvalidFile("the integers of a tensor are not together", offset=self.span[0])
-        numbers = packed[0] if packed else np.array(single, np.int64)
+        message, dtype = Message(self.buffer, self.span), np.dtype(INTEGERS[self.dtype])
+        content = message.value(CONTENT)
+        if content:
+            if len(content) != self.elements * dtype.itemsize:
+                what = f"wanted {self.elements:,} integers of {dtype.itemsize} bytes, got"
+                raise InvalidFile(f"{what} {len(content):,} bytes", offset=self.span[0])
+            return np.frombuffer(content, dtype).astype(np.int64)
+        field = INT_VAL if self.dtype == DT_INT32 else INT64_VAL
+        packed = [self.buffer[start:end] for start, end in message.spans(field)]
+        unpacked = message.integer(field, 1 << 63) < 1 << 63
+        if len(packed) > 1 or (packed and unpacked):
+            raise InvalidFile("the integers of a tensor are not together", offset=self.span[0])
+        numbers = np.fromiter(() if packed else message.integers(field), np.int64)
+        for values in packed:
+            count = int((np.frombuffer(values, np.uint8) < 128).sum())
+            self._count_missing(count)
+            numbers, _ = wire.varint_run(values, count)
         missing = self._count_missing(len(numbers))
-        if not missing:
-            return numbers
         last = numbers[-1] if len(numbers) else 0
-        return np.append(numbers, np.full(missing, last, np.int64))
+        return np.append(numbers, np.full(missing, last, np.int64)) if missing else numbers
+
+    def scalar(self) -> int | bytes | None:
+        """Return the value of a tensor of one string or integer, else ``None``."""
+        if self.elements == 1 and self.dtype == DT_STRING:
+            return self.strings()[0]
+        return int(self.integers()[0]) if self.elements == 1 and self.dtype in INTEGERS else None
 
     def boolean(self) -> bool:
         """Return the value of a bool tensor of one element; ``False`` if it is not stored."""

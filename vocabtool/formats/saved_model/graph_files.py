@@ -1,8 +1,12 @@
 """Open the graph file of a SavedModel or a frozen graph, and read all parts of the model.
 
-``read_model`` combines the parts: graphs, checkpoint, assets, Keras metadata. A part that cannot be
-read becomes a warning, so that the other parts are read nevertheless. Only a damaged graph file is
-an error.
+``read_model`` combines the parts: tables, tokenizers, constants, checkpoint, assets and metadata.
+A part that cannot be read becomes a warning, so that the other parts are read nevertheless. Only a
+damaged graph file is an error.
+
+A constant outside tables is followed through copies, calls and captures to the ops that use it. The
+constant is skipped if these ops only save, restore, assert, parse examples or initialise a variable
+(see ``NOT_VOCABULARY``).
 """
 
 from __future__ import annotations
@@ -10,9 +14,12 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from vocabtool.errors import (
     GIT_LFS,
@@ -22,17 +29,8 @@ from vocabtool.errors import (
     UnsupportedFormat,
     reading,
 )
-from vocabtool.formats import files, wire
-from vocabtool.formats.reader import Findings, Reader, Source
-from vocabtool.formats.saved_model.contents import (
-    GROWING,
-    AssetFolder,
-    read_asset,
-    read_constants,
-    read_contents,
-    read_saved_contents,
-    read_variables,
-)
+from vocabtool.formats import files, wire, word_list
+from vocabtool.formats.reader import TOO_FEW, Findings, PassedOver, Reader, Source
 from vocabtool.formats.saved_model.graph import (
     DT_INT8,
     DT_STRING,
@@ -45,17 +43,27 @@ from vocabtool.formats.saved_model.graph import (
     Node,
 )
 from vocabtool.formats.saved_model.meta_graph import (
+    COPIES,
     TABLES,
     Linker,
     MetaGraph,
     read_frozen_graph,
     read_saved_model,
 )
-from vocabtool.formats.saved_model.tables import TableDescriber
+from vocabtool.formats.saved_model.tables import (
+    CHECKPOINT_INDEX,
+    GROWING,
+    KEYS,
+    VALUES,
+    AssetFolder,
+    TableDescriber,
+    read_contents,
+    read_saved_contents,
+)
 from vocabtool.formats.sentencepiece import KINDS, SENTENCEPIECE, pieces_of
 from vocabtool.formats.wire import LEN
-from vocabtool.formats.word_list import MAX_FILE
-from vocabtool.vocabulary import Vocabulary, is_utf8, printable
+from vocabtool.system.byte_strings import ByteStrings
+from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
     from vocabtool.formats.keras import LookupLayer
@@ -110,22 +118,18 @@ def open_graphs(model: str | Path) -> GraphFile:
         if file is None:
             raise no_model_in(path)
     with reading(str(file)):
-        if not file.is_file():
-            raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
             _refuse_other(file, head)
             buffer = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
         try:
-            graphs = read_saved_model(buffer, file.name)
-            return GraphFile(path, file, graphs, frozen=False)
+            return GraphFile(path, file, read_saved_model(buffer, file.name), frozen=False)
         except InvalidFile as error:
             if head.startswith((SCHEMA_VERSION, META_GRAPH)):
                 raise
             not_saved_model = f"SavedModel: {error}"
         try:
-            graphs = read_frozen_graph(buffer, file.name)
-            return GraphFile(path, file, graphs, frozen=True)
+            return GraphFile(path, file, read_frozen_graph(buffer, file.name), frozen=True)
         except InvalidFile as error:
             if _begins_with_node(head):
                 raise
@@ -213,6 +217,157 @@ def _begins_with_node(head: bytes) -> bool:
     return False
 
 
+# Constants and variables outside lookup tables.
+
+MAX_USES: Final = 500  # tensors followed from one constant
+MIN_STRINGS: Final = 2  # a single string is not a list
+
+ASSIGNMENTS: Final = b"Assign AssignVariableOp InitializeVariable"
+# Ops whose string inputs are not a vocabulary, and what these strings are.
+NOT_VOCABULARY: Final[dict[bytes, str]] = {
+    op: strings
+    for ops, strings in (
+        (
+            b"Save SaveV2 SaveSlices Restore RestoreV2 RestoreSlice",
+            "tensor names for saving and restoring",
+        ),
+        (b"MergeV2Checkpoints ShardedFilename ShardedFilespec", "names of checkpoints"),
+        (b"Assert Print PrintV2 StringFormat", "messages"),
+        (
+            b"ParseExample ParseExampleV2 ParseExampleDataset ParseExampleDatasetV2 "
+            b"ParseSingleExample ParseSequenceExample ParseSequenceExampleV2 "
+            b"ParseSingleSequenceExample DecodeCSV DecodeProtoV2",
+            "feature names of an example parser",
+        ),
+        (b"LookupTableFind LookupTableFindV2", "words to look up"),
+        (b"RegexReplace RegexFullMatch RegexSplitWithOffsets", "regular expressions"),
+        (ASSIGNMENTS, "initial value of a variable, whose saved value is in the checkpoint"),
+    )
+    for op in ops.split()
+}
+IN_ROWS: Final = "strings in several dimensions; a vocabulary has only one"
+VARIABLE_ATTRIBUTE: Final = b"/.ATTRIBUTES/VARIABLE_VALUE"
+# Metadata that TensorFlow and Keras save as string variables.
+BOOKKEEPING: Final = (b"_CHECKPOINTABLE_OBJECT_GRAPH", b"/.ATTRIBUTES/OBJECT_CONFIG_JSON")
+
+
+def read_constants(
+    linker: Linker, in_tables: set[tuple[bytes, bytes]], findings: Findings, *, variables_read: bool
+) -> None:
+    """Add each constant that is a list of strings to ``findings``, except those ``in_tables``.
+
+    ``in_tables``: (body name, node name) pairs. ``variables_read``: if string variables were read,
+    their initial values are added as skipped lists.
+    """
+    for body in linker.graph.bodies:
+        for node in body.nodes_with(STRING_TYPE):
+            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
+            if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
+                continue  # a scalar is not a list
+            if (body.name, node.name) in in_tables:
+                continue
+            name, place = printable(node.name), linker.graph.place(body, node.name)
+            with findings.warning(f"constant {place.place}"):
+                size = tensor.elements
+                use, why_not = _use(linker, body, node.name, variables_read)
+                if why_not is None and _in_rows(tensor.shape):
+                    why_not = IN_ROWS
+                if why_not is None and size < MIN_STRINGS:
+                    why_not = TOO_FEW
+                if why_not is not None:
+                    findings.lists.append(PassedOver(name, size, place, why_not))
+                    continue
+                entries = tensor.strings()
+                stored = unwrap(entries)
+                notes = [f"used by {printable(use)}" if use else "nothing in the graph uses it"]
+                if stored is not entries:
+                    notes.append("each entry was unwrapped from a protobuf message")
+                findings.lists.append(
+                    Vocabulary(name, "constant", stored, places=(place,), notes=tuple(notes))
+                )
+
+
+def read_variables(checkpoint: Checkpoint, findings: Findings) -> None:
+    for key, entry in checkpoint.entries.items():
+        if entry.dtype != DT_STRING or key.endswith((KEYS, VALUES)) or key.startswith(b"\0"):
+            continue
+        name = printable(key.removesuffix(VARIABLE_ATTRIBUTE))
+        place = Place(CHECKPOINT_INDEX, printable(key))
+        if key.endswith(BOOKKEEPING) or not entry.shape:
+            why_not = "a single string, or metadata of TensorFlow"
+            findings.lists.append(PassedOver(name, entry.elements, place, why_not))
+        elif _in_rows(entry.shape):
+            findings.lists.append(PassedOver(name, entry.elements, place, IN_ROWS))
+        else:
+            with findings.warning(f"variable {name}"):
+                stored = unwrap(checkpoint.strings(key))
+                findings.lists.append(Vocabulary(name, "variable", stored, places=(place,)))
+
+
+def _in_rows(shape: tuple[int, ...]) -> bool:
+    """Return whether more than one dimension has a length above 1."""
+    return sum(length > 1 for length in shape) > 1
+
+
+def _use(
+    linker: Linker, body: Body, name: bytes, variables_read: bool
+) -> tuple[bytes | None, str | None]:
+    """Follow a constant to the ops that use it; stop at one that may use it as a vocabulary.
+
+    Returns this op or ``None``, and why it is no vocabulary or ``None``; both ``None`` if unused.
+    """
+    why_not = None
+    waiting = deque([(body, name)])
+    if body is linker.graph.main:
+        waiting.extend(linker.captors.get(name, ()))
+    seen: set[tuple[bytes, bytes]] = set()
+    while waiting and len(seen) < MAX_USES:
+        here, output = waiting.popleft()
+        if (here.name, output) in seen:
+            continue
+        seen.add((here.name, output))
+        if any(returned.name == output for returned in here.returns):
+            waiting.extend((caller, node.name) for caller, node in linker.callers(here.name))
+        for node, position in here.consumers(output):
+            if node.op in COPIES:
+                waiting.append((here, node.name))
+                continue
+            # Arguments match the last inputs: the first one of a branch is its condition.
+            from_end = len(node.data_inputs) - position
+            names = sorted(node.called_functions() & linker.graph.functions.keys())
+            called = [linker.graph.functions[name] for name in names]
+            called = [function for function in called if from_end <= len(function.arguments)]
+            if called:
+                waiting.extend((function, function.arguments[-from_end]) for function in called)
+            elif node.op not in NOT_VOCABULARY or (node.op in ASSIGNMENTS and not variables_read):
+                return node.op, None  # it may use the constant as a vocabulary
+            else:
+                why_not = NOT_VOCABULARY[node.op]
+    return None, why_not
+
+
+def unwrap(entries: ByteStrings) -> ByteStrings:
+    """Return the string in each entry, if every entry is a protobuf message {1: string}.
+
+    A score (field 2, five bytes with its tag) and a type (field 3, two bytes) may follow the
+    string. Universal Sentence Encoder Lite stores its SentencePiece pieces as such messages. If any
+    entry is not such a message, all entries are returned unchanged.
+    """
+    if len(entries) < 2 or int(entries.lengths.min()) < 2:
+        return entries
+    data = np.frombuffer(entries.data, np.uint8)
+    tags = entries.starts.astype(np.int64)  # positions of the tags of field 1
+    if bool((np.diff(tags) <= 0).any()) or bool((data[tags] != 0x0A).any()):
+        return entries
+    lengths, starts = wire.lengths_at(data, tags + 1)
+    ends = starts + lengths
+    # The number of bytes behind the string, less those of a score and of a type.
+    rest = entries.ends - ends
+    rest -= np.where((rest >= 5) & (data.take(ends, mode="clip") == 0x15), 5, 0)
+    rest -= np.where((rest == 2) & (data.take(entries.ends - 2, mode="clip") == 0x18), 2, 0)
+    return entries if bool(rest.any()) else ByteStrings(entries.data, starts, ends)
+
+
 KERAS: Final = "keras_metadata.pb"
 PHRASES: Final = "a PhraseTokenizer, whose words are not read"
 GraphTables = tuple[Linker, dict[bytes, Vocabulary]]  # the vocabularies by table key
@@ -227,7 +382,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         with findings.warning(), reading(KERAS):
             from vocabtool.formats.keras import read_metadata  # needed by few models
 
-            layers = read_metadata(files.read_linkless(folder / KERAS, KERAS, MAX_FILE))
+            layers = read_metadata(files.read_linkless(folder / KERAS, KERAS, word_list.MAX_FILE))
     graphs = []
     for graph in opened.graphs:
         linker = Linker(graph)
@@ -254,10 +409,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
         in_tables = {constant for content in contents for constant in content.constants}
         read_constants(linker, in_tables, findings, variables_read=checkpoint is not None)
     if not opened.frozen:
-        with findings.warning():
-            for path in list(assets.unread()):
-                with findings.warning():
-                    findings.lists.append(read_asset(path))
+        assets.read_others(findings)
     findings.format = "GraphDef" if opened.frozen else "SavedModel"
     return findings, graphs
 
