@@ -35,6 +35,8 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+import numpy as np
+
 from vocabtool.errors import InvalidFile, reading
 from vocabtool.formats import json_file, wire, word_list
 from vocabtool.formats.reader import (
@@ -201,11 +203,8 @@ def _leading_specials(layer: LookupLayer, entries: Sequence[bytes] | ByteStrings
 
 # keras_metadata.pb of Keras 2.
 
-# Field numbers of SavedMetadata and of its SavedObject.
+NODES, NODE_PATH, METADATA = 1, 3, 5  # fields of SavedMetadata and of its SavedObject
 MAX_PATH: Final = 4096
-NODES: Final = 1
-NODE_PATH: Final = 3
-METADATA: Final = 5
 
 
 def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
@@ -357,11 +356,11 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
         if name.endswith(ENTRIES):
             ids = json_file.expect(json_file.parse(data), dict, "the whole file")
             stored = json_file.strings(ids, "entry")
-            bpe = Vocabulary.from_ids(
-                PurePosixPath(shown).parent.name, "bpe", stored, json_file.parse_ids(ids, "the id")
-            )
+            name, numbers = PurePosixPath(shown).parent.name, json_file.parse_ids(ids, "the id")
             notes = ("keras-hub's BytePairTokenizer: byte-level BPE",)
-            return replace(bpe, places=(place,), notes=notes, marker="Ġ")
+            return Vocabulary.from_ids(
+                name, "bpe", stored, numbers, places=(place,), notes=notes, marker="Ġ"
+            )
         if name.endswith(MERGES):
             return PassedOver(PurePosixPath(shown).name, 0, place, word_list.MERGES)
         if not name.endswith(VOCABULARY):
@@ -369,15 +368,12 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
         layer = layers.get(_layer_path(name))
         if layer is not None and layer.vocabulary is None:
             lines = word_list.read_lines(data)
-            count = len(lines)
-            while count and lines.starts[count - 1] == lines.ends[count - 1]:
-                count -= 1  # Keras drops empty lines at the end
-            stored = ByteStrings(data, lines.starts[:count], lines.ends[:count])
+            filled = np.flatnonzero(lines.lengths)  # Keras drops empty lines at the end
+            stored = lines.take(slice(int(filled[-1]) + 1 if len(filled) else 0))
             if layer.entry_type == "integer":
                 numbers = word_list.integers(stored).tolist()
                 stored = ByteStrings.of(b"%d" % number for number in numbers)
-            first = _leading_specials(layer, stored)
-            stored = ByteStrings(stored.data, stored.starts[first:], stored.ends[first:])
+            stored = stored.take(slice(_leading_specials(layer, stored), None))
             return _vocabulary(layer, stored, place)
         own = PurePosixPath(shown.removesuffix(VOCABULARY).removesuffix(INNER)).name
         stored, notes = word_list.read_lines(data), (UNDESCRIBED,)
@@ -389,10 +385,8 @@ def _read_asset(name: str, data: bytes, layers: dict[str, LookupLayer], file: st
 def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabulary:
     """Make the vocabulary of a layer. ``stored``: its entries without mask and unknown entries."""
     if layer.num_oov_indices > json_file.MAX_ID:
-        what = (
-            f"{layer.num_oov_indices:,} ids for unknown words, wanted at most {json_file.MAX_ID:,}"
-        )
-        raise InvalidFile(f"layer {layer.name} has {what}")
+        what = f"layer {layer.name} has {layer.num_oov_indices:,} ids for unknown words"
+        raise InvalidFile(f"{what}, wanted at most {json_file.MAX_ID:,}")
     specials = []
     if layer.mask_token is not None:
         specials.append(Special(0, str(layer.mask_token), "mask"))
@@ -451,10 +445,9 @@ def _read_tokenizer(document: Any, source: Source) -> Findings:
         raise InvalidFile(f"num_words is {got}, wanted null or a whole number of at least 0")
     used = {word: id_ for word, id_ in ids.items() if not end or id_ < end or word == oov}
     notes = ["no word has id 0, which is for padding"] if 0 not in used.values() else []
-    if end and len(used) < len(ids):
-        notes.append(
-            f"num_words is {end:,}: {len(ids) - len(used):,} words with higher ids are left out"
-        )
+    left_out = len(ids) - len(used)
+    if end and left_out:
+        notes.append(f"num_words is {end:,}: {left_out:,} words with higher ids are left out")
     if oov is not None and oov not in used:
         notes.append(f"{WORDS} does not contain the oov_token {json_file.show(oov)!r}")
     elif oov is None and "oov_token" in config:

@@ -284,11 +284,6 @@ KEY_BYTES_PER_UNIT: Final = 16
 SHARED_KEY_BYTES: Final = 1 << 22
 
 
-# The nodes at one depth of a trie: the index of each node's parent among the nodes above, and the
-# label of each node.
-Level = tuple[NDArray[np.int32], NDArray[np.uint8]]
-
-
 class DoubleArray:
     """A trie in the layout of darts-clone. ``units``: uint32, shape (n,)."""
 
@@ -311,10 +306,10 @@ class DoubleArray:
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
         room = size + SHARED_NODES  # how many more nodes are allowed
-        levels: list[Level] = []
-        ends: list[NDArray[np.int32]] = []  # for each depth: the indices of nodes that end a key,
-        values: list[NDArray[np.int32]] = []  # and the values of these keys
-        nodes = np.array([root], np.uint32)
+        most = KEY_BYTES_PER_UNIT * size + SHARED_KEY_BYTES
+        keys: list[bytes] = []
+        values: list[NDArray[np.int32]] = []
+        nodes, prefixes, depth, total = np.array([root], np.uint32), [b""], 0, 0
         while len(nodes):
             units = self.units[nodes]
             far = (units & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
@@ -327,20 +322,30 @@ class DoubleArray:
             if len(wrong):
                 what = f"unit {nodes[ending[wrong[0]]]:,} of a trie refers to unit"
                 raise InvalidFile(f"{what} {positions[wrong[0]]:,}, which has no value")
-            ends.append(ending.astype(np.int32))
+            keys += map(prefixes.__getitem__, ending.tolist())
             values.append((stored & np.uint32(VALUE - 1)).astype(np.int32))
+            total += depth * len(ending)
             parents, labels = self._children(bases, room)
-            nodes = bases[parents] ^ labels
-            levels.append((parents, labels))
+            nodes, depth = bases[parents] ^ labels, depth + 1
             room -= len(nodes)
-            if len(levels) > MAX_PIECE and len(nodes):
+            if depth > MAX_PIECE and len(nodes):
                 what = f"a key of a trie is longer than {MAX_PIECE:,} bytes"
                 raise InvalidFile(f"{what}: the trie may have a cycle")
-        lengths = np.repeat(np.arange(len(ends), dtype=np.int32), [*map(len, ends)])
-        return self._keys(levels, lengths, np.concatenate(ends)), np.concatenate(values)
+            needed = total + depth * len(nodes)
+            if needed > most:
+                what = f"the keys of a trie take {needed:,} bytes, wanted at most {most:,}"
+                raise InvalidFile(what)
+            pairs = zip(parents.tolist(), labels.tolist(), strict=True)
+            prefixes = [prefixes[parent] + bytes((label,)) for parent, label in pairs]
+        return ByteStrings.of(keys), np.concatenate(values)
 
-    def _children(self, bases: NDArray[np.uint32], room: int) -> Level:
-        """Return the children of the nodes with these bases; ``room``: how many are allowed."""
+    def _children(
+        self, bases: NDArray[np.uint32], room: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+        """Return the children of nodes with these bases: the index of their parent, their label.
+
+        ``room``: how many children are allowed.
+        """
         all_parents, all_labels = [], []
         for at in range(0, len(bases), CHUNK):
             chunk = bases[at : at + CHUNK]
@@ -356,27 +361,6 @@ class DoubleArray:
             all_parents.append(parents + np.int32(at))
             all_labels.append(self._labels[(first - before)[parents] + np.arange(total)])
         return np.concatenate(all_parents), np.concatenate(all_labels)
-
-    def _keys(
-        self, levels: list[Level], lengths: NDArray[np.int32], nodes: NDArray[np.int32]
-    ) -> ByteStrings:
-        """Spell the keys: the labels from the root to the node where each key ends.
-
-        ``lengths``: of the keys, ascending. ``nodes``: the index of each last node at its depth.
-        """
-        total = int(lengths.sum(dtype=np.int64))
-        most = KEY_BYTES_PER_UNIT * len(self.units) + SHARED_KEY_BYTES
-        if total > most:
-            raise InvalidFile(f"the keys of a trie take {total:,} bytes, wanted at most {most:,}")
-        ends = np.cumsum(lengths, dtype=np.int32)
-        starts, data = ends - lengths, np.zeros(total, np.uint8)
-        # Write all keys from their last bytes to their first, level by level up to the root.
-        for depth in range(int(lengths[-1]) if len(lengths) else 0, 0, -1):
-            parents, labels = levels[depth - 1]
-            deep = slice(int(np.searchsorted(lengths, depth)), None)
-            data[starts[deep] + (depth - 1)] = labels[nodes[deep]]
-            nodes[deep] = parents[nodes[deep]]
-        return ByteStrings.contiguous(data.tobytes(), ends)
 
 
 SENTENCEPIECE: Final = b"SentencepieceOp"

@@ -34,10 +34,7 @@ from vocabtool.system.byte_strings import ByteStrings, Offsets
 Buffer = bytes | mmap
 Span = tuple[int, int]
 
-VARINT: Final = 0
-FIXED64: Final = 1
-LEN: Final = 2
-FIXED32: Final = 5
+VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types
 
 MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
 MAX_FIELDS: Final = 400_000  # of a message, without long lists of strings
@@ -170,12 +167,13 @@ class Message:
     def integers(self, wanted: int) -> Iterator[int]:
         """Yield the values of an int32, int64 or bool field, packed or not."""
         for number, wire_type, start, end in fields(self._buffer, *self.span):
-            if number == wanted and wire_type not in (VARINT, LEN):
+            if number != wanted:
+                continue
+            if wire_type not in (VARINT, LEN):
                 what = f"a field of wire type {wire_type} cannot contain integers"
                 raise InvalidFile(what, offset=start)
-            position = start
-            while number == wanted and position < end:
-                value, position = varint(self._buffer, position, end)
+            while start < end:
+                value, start = varint(self._buffer, start, end)  # noqa: PLW2901
                 yield to_signed(value)
 
 
@@ -347,9 +345,13 @@ def varint_run(data: bytes, count: int) -> tuple[NDArray[np.int64], int]:
     return values, pos
 
 
-def length_list(data: bytes, count: int) -> ByteStrings:
-    """Read an EncodeStringList (tensorflow/core/lib/strings/coding): lengths, then strings."""
+def length_list(data: bytes, count: int, gap: int = 0) -> ByteStrings:
+    """Read an EncodeStringList (tensorflow/core/lib/strings/coding): lengths, then strings.
+
+    ``gap``: bytes between the two.
+    """
     lengths, pos = varint_run(data, count)
+    pos += gap
     if count and not 0 <= int(lengths.min()) <= int(lengths.max()) <= len(data):
         raise InvalidFile(f"a string is longer than the whole list, which has {len(data):,} bytes")
     filled = pos + int(lengths.sum())
@@ -363,9 +365,8 @@ def length_list(data: bytes, count: int) -> ByteStrings:
 
 
 MAX_BUFFER: Final = 1 << 30  # bytes; 30,000 wordpieces take 1.5 MB
-FLEX_STRING: Final = 5  # FlexBuffer types: upper six bits of a byte; lower two: log2 of a width
-FLEX_VECTOR: Final = 10
-FLEX_BLOB: Final = 25
+# FlexBuffer types: upper six bits of a byte; lower two: log2 of a width.
+FLEX_STRING, FLEX_VECTOR, FLEX_BLOB = 5, 10, 25
 FLEX_WIDTHS: Final = (1, 2, 4, 8)
 MAX_FLEX_VALUES: Final = 1_000
 STRING_OVERHEAD: Final = 9  # bytes per string in a vector: distance, length and a NUL
@@ -395,11 +396,8 @@ class Table:
 
     def vector(self, field: int, dtype: str) -> NDArray[Any]:
         """Return a vector of numbers as a view of the buffer, shape (n,); empty if absent."""
-        at = self._at(field)
         item = np.dtype(dtype)
-        if at is None:
-            return np.zeros(0, item)
-        count, start = self._vector(at, item.itemsize)
+        count, start = self._vector(field, item.itemsize)
         return np.frombuffer(self.buffer, item, count, start)
 
     def text(self, field: int) -> bytes:
@@ -414,12 +412,9 @@ class Table:
 
     def strings(self, field: int) -> ByteStrings:
         """Return a vector of strings; empty if absent."""
-        at = self._at(field)
-        if at is None:
-            return ByteStrings.of(())
-        count, start = self._vector(at, 4)
+        count, start = self._vector(field, 4)
         if not count:
-            return ByteStrings.of(())
+            return NO_STRINGS
         buffer, distances = self.buffer, np.frombuffer(self.buffer, "<u4", count, start)
         heads = start + 4 * np.arange(count, dtype=np.int64) + distances
         if int(heads.max()) > len(buffer) - 4:
@@ -445,9 +440,7 @@ class Table:
 
     def tables(self, field: int) -> Tables:
         """Return a vector of tables; empty if absent."""
-        at = self._at(field)
-        count, start = (0, 0) if at is None else self._vector(at, 4)
-        return Tables(self.buffer, count, start)
+        return Tables(self.buffer, *self._vector(field, 4))
 
     def has(self, field: int) -> bool:
         return self._at(field) is not None
@@ -460,8 +453,11 @@ class Table:
         distance = _number(self.buffer, self.vtable + slot, "<H")
         return self.position + distance if distance else None
 
-    def _vector(self, at: int, item_size: int) -> tuple[int, int]:
-        """Return the number of items of the vector to which ``at`` refers, and where they begin."""
+    def _vector(self, field: int, item_size: int) -> tuple[int, int]:
+        """Return the number of items of a vector, 0 if it is absent, and where they begin."""
+        at = self._at(field)
+        if at is None:
+            return 0, 0
         cursor = Cursor(self.buffer, at + _number(self.buffer, at, "<I"), "a vector")
         return cursor.count("<I", item_size), cursor.position
 

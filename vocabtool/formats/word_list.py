@@ -93,10 +93,9 @@ def read_columns(
     lines = read_lines(data)
     if vocab_size is not None and vocab_size != -1:
         if not 0 <= vocab_size <= len(lines):
-            raise InvalidFile(
-                f"the file has {len(lines):,} lines, but the table's vocab_size is {vocab_size:,}"
-            )
-        lines = ByteStrings(lines.data, lines.starts[:vocab_size], lines.ends[:vocab_size])
+            what = f"the file has {len(lines):,} lines"
+            raise InvalidFile(f"{what}, but the table's vocab_size is {vocab_size:,}")
+        lines = lines.take(slice(vocab_size))
     cuts = None
     if max(key_index, value_index) >= 0:
         if len(delimiter) != 1:
@@ -106,7 +105,7 @@ def read_columns(
     return keys, values
 
 
-def _text_columns(data: bytes, delimiter: bytes) -> tuple[ByteStrings, ByteStrings]:
+def _two_columns(data: bytes, delimiter: bytes) -> tuple[ByteStrings, ByteStrings]:
     lines, cuts = read_lines(data), _positions(data, delimiter)
     return _cut_column(lines, 0, cuts), _cut_column(lines, 1, cuts)
 
@@ -199,7 +198,6 @@ JSON_LIST: Final = re.compile(rb'\[\s*["{\[]')  # BERT's word list begins with [
 ESCAPE: Final = re.compile(rb"\\(\\|n|r|x[0-9a-fA-F]{2})")
 
 UNKNOWNS: Final = (b"[UNK]", b"<unk>", b"<UNK>", b"<UNKNOWN>")
-WORD_AND_ID: Final = "each line has a word and its id"
 MAX_YAML: Final = 1 << 20  # lines of a vocab.yml
 MAX_WIDTH: Final = 24  # bytes of a number and the blanks before it
 NUMBER: Final = re.compile(rb"-?[0-9]{1,18}(?:\.[0-9]+)?(?:e-?[0-9]+)?")
@@ -281,7 +279,7 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
         entries, ids = columns
         if ids is not None and np.array_equal(np.sort(ids), np.arange(len(ids))):
             entries, kind = entries.take(np.argsort(ids, kind="stable")), "table"
-            notes.append(WORD_AND_ID)
+            notes.append("each line has a word and its id")
         else:
             notes.append(
                 f"each line has a word and a number: these are not 0 to {len(entries) - 1:,}, each "
@@ -309,25 +307,22 @@ def words(data: bytes, name: str, place: Place, kind: Kind = "list") -> Vocabula
 def _note_oddities(entries: ByteStrings) -> list[str]:
     """Return notes on lines that are perhaps no words: blank ones, phrases, columns, escapes."""
     notes = []
-    blank = int((entries.lengths == 0).sum())
-    if blank:
-        notes.append(f"{blank:,} blank lines, kept as entries")
-    with_blanks = _count_with(b" ", entries)
-    if 2 * with_blanks > len(entries):
-        notes.append(f"{with_blanks:,} lines contain spaces: phrases rather than words")
-    with_tabs = _count_with(b"\t", entries)
+    empty = int((entries.lengths == 0).sum())
+    if empty:
+        notes.append(f"{empty:,} blank lines, kept as entries")
+    with_spaces, with_tabs = (
+        # Most lists have neither, which is found faster than entry by entry.
+        sum(blank in entry for entry in entries) if blank in entries.data else 0
+        for blank in (b" ", b"\t")
+    )
+    if 2 * with_spaces > len(entries):
+        notes.append(f"{with_spaces:,} lines contain spaces: phrases rather than words")
     if with_tabs:
         notes.append(f"{with_tabs:,} lines contain tabs: columns are not split")
     notes += note_escaped(entries)
     if len(entries) and entries[0].startswith(codecs.BOM_UTF8):
         notes.append("the first entry begins with a byte order mark, kept as stored")
     return notes
-
-
-def _count_with(blank: bytes, entries: ByteStrings) -> int:
-    if blank not in entries.data:
-        return 0  # in most lists: found faster than entry by entry
-    return sum(blank in entry for entry in entries)
 
 
 def _yaml_entries(data: bytes) -> ByteStrings:
@@ -381,10 +376,8 @@ def note_escaped(lines: ByteStrings) -> list[str]:
     if ESCAPE.search(lines.data) is None:
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
-    what = (
-        "lines look backslash-escaped, as `vocabtool extract` writes them; the backslashes are kept"
-    )
-    return [f"{count:,} {what}"] if count else []
+    what = "lines look backslash-escaped, as `vocabtool extract` writes them"
+    return [f"{count:,} {what}; the backslashes are kept"] if count else []
 
 
 def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None] | None:
@@ -405,7 +398,7 @@ def word_and_number(data: bytes) -> tuple[ByteStrings, NDArray[np.int64] | None]
         if lines < 2 or masked.count(delimiter) != lines:
             continue
         try:
-            entries, numbers = _text_columns(masked, delimiter)
+            entries, numbers = _two_columns(masked, delimiter)
         except InvalidFile:  # two in one line, none in another
             continue
         entries = ByteStrings(data, entries.starts, entries.ends)
@@ -451,15 +444,14 @@ def _recognise_ranks(source: Source) -> str | None:
 def _read_ranks(source: Source) -> Findings:
     what = "the file of ranks has {1:,} bytes, wanted at most {0:,}"
     data = read_file(source.file, MAX_FILE, what).rstrip(b"\r\n")
-    encoded, written = _text_columns(data, b" ")
+    encoded, written = _two_columns(data, b" ")
     blanks = data.count(b" ")
     if blanks != len(encoded):
         raise InvalidFile(f"{blanks:,} spaces in {len(encoded):,} lines: wanted one in each line")
     ranks = integers(written)
     if len(ranks) and not 0 <= int(ranks.min()) <= int(ranks.max()) <= LAST_RANK:
-        raise InvalidFile(
-            f"ranks from {ranks.min():,} to {ranks.max():,}, wanted 0 to {LAST_RANK:,}"
-        )
+        got = f"ranks from {ranks.min():,} to {ranks.max():,}"
+        raise InvalidFile(f"{got}, wanted 0 to {LAST_RANK:,}")
     tokens = []
     for line, text in enumerate(encoded, start=1):
         if not text:
@@ -486,14 +478,9 @@ def byte_tokens(
     empty = int((tokens.lengths == 0).sum())
     if empty:
         notes = (*notes, f"empty tokens: {empty:,}")
+    places = (Place(source.name, place),)
     vocabulary = Vocabulary.from_ids(
-        source.name,
-        "bpe",
-        tokens,
-        ids,
-        places=(Place(source.name, place),),
-        notes=notes,
-        marker=" ",
+        source.name, "bpe", tokens, ids, places=places, notes=notes, marker=" "
     )
     ascending = vocabulary.id_array()
     same = ascending[1:][ascending[1:] == ascending[:-1]]

@@ -102,7 +102,7 @@ class ByteStrings:
         positions = map(self.positions.get, entries, repeat(-1))
         return np.fromiter(positions, np.int64, len(entries))
 
-    def take(self, indices: NDArray[np.integer[Any]]) -> ByteStrings:
+    def take(self, indices: NDArray[np.integer[Any]] | slice) -> ByteStrings:
         """Return the entries at ``indices``, in the order of ``indices``, without copying bytes."""
         return ByteStrings(self.data, self.starts[indices], self.ends[indices])
 

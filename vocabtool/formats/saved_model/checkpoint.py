@@ -38,7 +38,6 @@ from vocabtool.system.own_files import checksum_of
 
 MAX_TENSORS: Final = 1 << 18  # use 100 MB of memory; real checkpoints have a few thousand
 
-LENGTHS: Final = 1 << 16  # string lengths decoded at a time
 CHECKSUM: Final = 4  # bytes
 BUNDLE_VERSION: Final = 1
 
@@ -225,30 +224,15 @@ def _strings(data: bytes, entry: TensorEntry) -> ByteStrings:
     if entry.elements + CHECKSUM > len(data):
         what = f"{entry.elements:,} strings do not fit in a tensor of {len(data):,} bytes"
         raise InvalidFile(what, offset=entry.offset)
+    with _in_part("the tensor", entry.offset):
+        strings = wire.length_list(data, entry.elements, CHECKSUM)
     # Lengths are stored as varints, but their checksum is that of the lengths as 32-bit integers.
-    offsets = np.zeros(entry.elements + 1, np.int32)
-    end = total = crc = 0
-    for first in range(0, entry.elements, LENGTHS):
-        last = min(first + LENGTHS, entry.elements)
-        with _in_part("the string lengths", entry.offset + end):
-            window = data[end : end + (wire.INTEGER_BYTES + 1) * (last - first)]
-            lengths, size = wire.varint_run(window, last - first)
-            if not 0 <= lengths.min() <= lengths.max() <= len(data):
-                raise InvalidFile(f"a string is longer than the {len(data):,} bytes of its tensor")
-        total += int(lengths.sum())
-        if total > len(data):
-            raise InvalidFile("the strings are longer than their tensor", offset=entry.offset)
-        words = lengths.astype("<u4").tobytes()
-        crc = _crc32c(words, 0, len(words), crc)
-        offsets[first + 1 : last + 1] = offsets[first] + np.cumsum(lengths)
-        end += size
-    offsets += end + CHECKSUM
-    if offsets[-1] != len(data):
-        what = f"the strings end at byte {offsets[-1]:,}, but the tensor ends at byte {len(data):,}"
-        raise InvalidFile(what, offset=entry.offset)
+    words = strings.lengths.astype("<u4").tobytes()
+    crc = _crc32c(words, 0, len(words))
+    end = (int(strings.starts[0]) if len(strings) else len(data)) - CHECKSUM
     _check_crc("the string lengths", crc, _uint32(data, end), entry.offset + end)
     _check_crc("the tensor", _crc32c(data, end, len(data), crc), entry.checksum, entry.offset)
-    return ByteStrings(data, offsets[:-1], offsets[1:])
+    return strings
 
 
 # LevelDB's sorted table.

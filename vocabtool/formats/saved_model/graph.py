@@ -28,12 +28,7 @@ from vocabtool.system.byte_strings import ByteStrings
 
 # Tensors.
 
-DT_INT32: Final = 3
-DT_UINT8: Final = 4
-DT_INT8: Final = 6
-DT_STRING: Final = 7
-DT_INT64: Final = 9
-DT_BOOL: Final = 10
+DT_INT32, DT_UINT8, DT_INT8, DT_STRING, DT_INT64, DT_BOOL = 3, 4, 6, 7, 9, 10
 INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 
 # Limits for a repeated last value: no vocabulary needs more, but a tensor of 60 bytes can declare
@@ -132,7 +127,6 @@ class Tensor(NamedTuple):
         return any(message.text(CONTENT, 1)) or any(message.integers(BOOL_VAL))
 
     def raw_bytes(self) -> bytes:
-        """Return the bytes of a uint8 or int8 tensor."""
         return Message(self.buffer, self.span).value(CONTENT)
 
     def _count_missing(self, stored: int) -> int:
@@ -159,8 +153,7 @@ PHRASE_OP: Final = b"PhraseTokenize"
 STRING_TYPE: Final = b"\x12\x02\x30\x07"  # an attribute with the value DT_STRING
 
 ABSENT: Final[Span] = (0, 0)  # of a missing attribute
-GRAPH_NODE: Final = 1  # field number of the repeated NodeDef in a GraphDef
-FUNCTION_NODE: Final = 3  # ... and in a FunctionDef
+GRAPH_NODE, FUNCTION_NODE = 1, 3  # fields of the NodeDefs of a GraphDef and of a FunctionDef
 
 
 class Reference(NamedTuple):
@@ -182,7 +175,7 @@ class Reference(NamedTuple):
         return cls(name, rest[0] if len(rest) == 2 else b"", int(index[:9]))
 
 
-NOWHERE: Final = Reference(b"", b"", 0)
+NOWHERE: Final = Reference(b"", b"", 0)  # an input that a node does not have
 
 
 class Node(NamedTuple):
@@ -218,7 +211,6 @@ class Node(NamedTuple):
         return cls(buffer, name, op, tuple(inputs), attributes)
 
     def data_input(self, position: int) -> Reference:
-        """Return an input; :data:`NOWHERE` if the node has fewer."""
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
 
     def bytes_of(self, key: bytes) -> bytes:

@@ -121,16 +121,13 @@ class ObjectGraph:
         return paths
 
 
-# A file in ``assets/``: the graph node with the path of the file, and its untrusted name.
-Asset = tuple[bytes, bytes]
-
-
 @dataclass(frozen=True)
 class MetaGraph:
     """One graph of a model.
 
-    ``bodies``: the main graph, then every function. ``assets``: first those in ``asset_file_def``,
-    in its order, then those in the collection ``saved_model_assets``. ``label``: number and tags,
+    ``bodies``: the main graph, then every function. ``assets``: for each file in ``assets/``, the
+    node with its path, and its untrusted name; first those in ``asset_file_def``, in its order,
+    then those in the collection ``saved_model_assets``. ``label``: number and tags,
     for display; empty if there is only one graph. ``inputs``: name and dtype, of the signature
     ``serving_default``, or else of the first with inputs.
     """
@@ -140,7 +137,7 @@ class MetaGraph:
     bodies: tuple[Body, ...]
     functions: dict[bytes, Body]
     objects: ObjectGraph
-    assets: tuple[Asset, ...] = ()
+    assets: tuple[tuple[bytes, bytes], ...] = ()
     tags: tuple[str, ...] = ()
     label: str = ""
     inputs: tuple[tuple[bytes, int], ...] = ()
@@ -409,12 +406,10 @@ class Linker:
         if origin is None or node is None or node.op not in TABLES:
             return None
         # nodes that share a table get one key
-        shared = node.bytes_of(b"shared_name")
-        if shared:
-            return Table(b"shared " + shared, origin.body, node)
-        if node.integer_of(b"use_node_name_sharing"):
-            return Table(b"node " + node.name, origin.body, node)
-        return Table(b"node " + origin.body.name + b"/" + node.name, origin.body, node)
+        shared, key = node.bytes_of(b"shared_name"), b"node " + node.name
+        if not shared and not node.integer_of(b"use_node_name_sharing"):
+            key = b"node " + origin.body.name + b"/" + node.name
+        return Table(b"shared " + shared if shared else key, origin.body, node)
 
     def table_of_object(self, object_id: int | None) -> Table | None:
         creator = self._creator(object_id)

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from vocabtool.formats.keras import LookupLayer
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
-WHOLE: Final = "whole file"
-
 
 @dataclass(frozen=True, slots=True)
 class AssetFolder:
@@ -92,7 +90,7 @@ class AssetFolder:
                 if path.name in self.read_names or not (path.is_symlink() or path.is_file()):
                     continue
                 name = printable(os.fsencode(path.name))
-                place, data = Place(f"assets/{name}", WHOLE), b""
+                place, data = Place(f"assets/{name}", "whole file"), b""
                 with findings.warning(), reading(place.file):
                     refuse_link(path)
                     with path.open("rb") as opened:
@@ -113,8 +111,9 @@ def classify_asset(name: str, place: Place, data: bytes) -> Vocabulary | PassedO
     if len(entries) < MIN_ENTRIES:
         why = f"a file of fewer than {MIN_ENTRIES} lines, and no table reads it"
         return PassedOver(name, len(entries), place, why)
-    lines = place if place.place != WHOLE else Place(place.file, "whole lines")
-    return Vocabulary(name, "asset", entries, places=(lines,), notes=("no table reads this file",))
+    if place.place == "whole file":
+        place = Place(place.file, "whole lines")
+    return Vocabulary(name, "asset", entries, places=(place,), notes=("no table reads this file",))
 
 
 def _is_text(head: bytes) -> bool:
@@ -367,9 +366,11 @@ WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
 HASHES: Final = frozenset(
     (b"StringToHashBucketFast", b"StringToHashBucketStrong", b"StringToHashBucket")
 )
-REMAINDERS: Final = frozenset((b"FloorMod", b"Mod"))
-ADDITIONS: Final = frozenset((b"Add", b"AddV2"))
-SELECTIONS: Final = frozenset((b"Select", b"SelectV2"))
+REMAINDERS, ADDITIONS, SELECTIONS = (
+    (b"FloorMod", b"Mod"),
+    (b"Add", b"AddV2"),
+    (b"Select", b"SelectV2"),
+)
 MAX_CHOICES: Final = 8
 
 # Names that TensorFlow generates; they do not describe a vocabulary.
