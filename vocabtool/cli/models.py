@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import click
 
-import vocabtool
 from vocabtool.choices import FOLDS, NAMED, Only
 from vocabtool.cli import options, output
 from vocabtool.formats import vocabulary_files
@@ -48,11 +47,11 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
     format. Other places can exist: skipped lists (see --all), folders inside a folder, code, and
     custom ops.
     """
-    from vocabtool.formats.registry import choose
+    from vocabtool.formats.registry import choose, inspect
     from vocabtool.reports.inspection import model_report
 
     path, name = split_name(model)
-    contents = vocabtool.inspect(path, small=show_all or name is not None)
+    contents = inspect(path, small=show_all or name is not None)
     if name is not None:
         contents = contents._replace(vocabularies=(choose(contents, name),))
     report = model_report(contents, passed_over=show_all)
@@ -82,11 +81,11 @@ def extract_command(model: str, form: vocabulary_files.FileFormat | None, file: 
 
     By default, this is the largest lookup table, else the largest list. MODEL#NAME names another.
     """
-    from vocabtool.formats.registry import choose
+    from vocabtool.formats.registry import choose, inspect
 
     output.check_files(file, None, form, vocabulary_files.ENDINGS)
     path, name = split_name(model)
-    contents = vocabtool.inspect(path, small=name is not None)
+    contents = inspect(path, small=name is not None)
     vocabulary = choose(contents, name)
     for warning in contents.warnings:
         tell(f"incomplete: {warning}")

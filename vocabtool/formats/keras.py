@@ -212,9 +212,11 @@ def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
 
     A TextVectorization contains a StringLookup of the same table.
     """
-    layers = []
-    span = None
-    for span in wire.messages(data, (0, len(data)), NODES):
+    layers, nodes = [], wire.Message(data, (0, len(data))).spans(NODES)
+    if not nodes:
+        what = "contains no object: not a keras_metadata.pb, or truncated near its beginning"
+        raise InvalidFile(what)
+    for span in nodes:
         node = wire.Message(data, span)
         name, metadata = node.value(NODE_PATH), node.value(METADATA)
         if len(name) > MAX_PATH:
@@ -227,10 +229,6 @@ def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
         if is_object(described) and described["class_name"] in MASK_AND_OOV:
             described["config"].pop("vocabulary", None)  # the graph has the words
             layers.append(lookup_layer(path, described))
-    if span is None:
-        raise InvalidFile(
-            "contains no object: not a keras_metadata.pb, or truncated near its beginning"
-        )
     return tuple(sorted(layers, key=lambda layer: len(layer.path), reverse=True))
 
 

@@ -51,10 +51,7 @@ ENTRIES_AND_MERGES: Final = ((VOCAB, json_file.MERGES), ("encoder.json", "vocab.
 VOCAB_TEXT: Final = "vocab.txt"
 SEVERAL_FILES: Final = (*(name for name, _ in ENTRIES_AND_MERGES), VOCAB_TEXT)
 SENTENCEPIECE: Final = (
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "sentencepiece.model",
-    "spm.model",
+    *("sentencepiece.bpe.model", "spiece.model", "sentencepiece.model", "spm.model"),
 )
 READ_HERE: Final = (
     *(TOKENIZER, TOKENIZER_CONFIG, SPECIAL_MAP, json_file.ADDED, SENTENCES, SOURCE, "target.spm"),
@@ -501,12 +498,8 @@ def byte_level(patterns: tuple[str, ...], *, prefix: bool = False) -> Iterator[J
     alone = patterns == (GPT2,)
     if not alone:
         yield from map(split, patterns)
-    yield {
-        "type": "ByteLevel",
-        "add_prefix_space": prefix,
-        "trim_offsets": True,
-        "use_regex": alone,
-    }
+    settings = {"add_prefix_space": prefix, "trim_offsets": True, "use_regex": alone}
+    yield {"type": "ByteLevel", **settings}
 
 
 def replace(old: str, new: str, *, regex: bool = False) -> Json:
@@ -581,11 +574,8 @@ def bert(
     whether ``▁`` marks the first piece of a word, instead of ``##`` the later ones.
     """
     normalizer = {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "handle_chinese_chars": chinese,
-        "strip_accents": accents,
-        "lowercase": lowercase,
+        **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": chinese},
+        **{"strip_accents": accents, "lowercase": lowercase},
     }
     splits: list[Json] = [{"type": "BertPreTokenizer"}]
     if marks_starts:

@@ -118,7 +118,7 @@ class Message:
         self._buffer = buffer
         self._spans: dict[int, list[Span]] = {}
         self._integers: dict[int, int] = {}
-        pos, end = span
+        (pos, end), rest = span, fields(buffer, *span)
         while pos < end:
             if strings_field and buffer[pos] == (strings_field << 3 | LEN):
                 if len(self.strings):
@@ -126,8 +126,9 @@ class Message:
                 data = buffer[pos:end]
                 self.strings, length = string_fields(data, 0, len(data), data[0])
                 pos += length
+                rest = fields(buffer, pos, end)
                 continue
-            number, wire_type, start, pos = next(fields(buffer, pos, end))
+            number, wire_type, start, pos = next(rest)
             if number in until:
                 break
             self.size += 1

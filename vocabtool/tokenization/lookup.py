@@ -40,10 +40,7 @@ from vocabtool.vocabulary import Vocabulary, decode, encode
 
 AHEAD: Final = 1000  # letters within which a word must begin in a text
 TRIED: Final = 32  # candidate places of a word in a text
-MAX_BYTES: Final = 4  # flatbuffer fields, as in formats/sentencepiece.py
-INDICATOR: Final = 5
-UNKNOWN_TOKEN: Final = 6
-UNKNOWN_ID: Final = 7
+MAX_BYTES, INDICATOR, UNKNOWN_TOKEN, UNKNOWN_ID = 4, 5, 6, 7  # as in formats/sentencepiece.py
 
 # One UTF-8 character, or the longest prefix of one, as ICU and the Unicode standard (3.9, "U+FFFD
 # substitution of maximal subparts") define it.
@@ -513,9 +510,8 @@ class SentencePieceTokenizer:
         try:
             spelled = processor.encode(list(texts), out_type=str)
         except UnicodeDecodeError as error:
-            raise InvalidFile(
-                f"a piece of the SentencePiece model is not UTF-8: {error}"
-            ) from error
+            what = "a piece of the SentencePiece model is not UTF-8"
+            raise InvalidFile(f"{what}: {error}") from error
         numbered = processor.encode(list(texts), out_type=int)
         return [
             tuple((p.encode(), i) for p, i in zip(pieces, ids, strict=True))

@@ -131,15 +131,13 @@ def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
     file = tokenizer_file(rule)
     if file is not None:
         if not file.is_file() and (not file.is_dir() or folders.read(file) is None):
-            raise NotFound(
-                f"{file}: no such file (expected {TOKENIZER}, or a folder with one of them)"
-            )
+            wanted = f"expected {TOKENIZER}, or a folder with one of them"
+            raise NotFound(f"{file}: no such file ({wanted})")
         pieces = registry.extract(file)
         result = tokenizer_for(file, pieces)
         if result is None:
-            raise VocabtoolError(
-                f"{file}: the file does not define how to split texts (expected {TOKENIZER})"
-            )
+            what = "the file does not define how to split texts"
+            raise VocabtoolError(f"{file}: {what} (expected {TOKENIZER})")
         shared = sum(piece in vocabulary.positions for piece in pieces.stored)
         if shared < len(pieces) * MIN_SHARED_PIECES:
             raise VocabtoolError(
@@ -147,20 +145,17 @@ def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
                 f"file, only {shared:,} are in {vocabulary.name}; choose another file, or another "
                 "vocabulary with MODEL#NAME"
             )
-        tokenizer, _ = result
-        return PieceTokenizer(tokenizer, vocabulary)
-    _, _, encoding = rule.partition(":")
-    for name, pattern in TIKTOKEN.items():
-        if name == encoding:
-            return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
+        return PieceTokenizer(result[0], vocabulary)
+    patterns: dict[str, str] = {f"tiktoken:{name}": pattern for name, pattern in TIKTOKEN.items()}
+    if rule in patterns:
+        return HFWordTokenizer(_tiktoken(vocabulary, patterns[rule]), vocabulary, raw=True)
     if vocabulary.marker != "##":
         raise VocabtoolError(
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    return HFWordTokenizer(
-        folders.bert_file(folders.texts(vocabulary), rule == "bert-uncased"), vocabulary
-    )
+    document = folders.bert_file(folders.texts(vocabulary), rule == "bert-uncased")
+    return HFWordTokenizer(document, vocabulary)
 
 
 def document_of(file: Path) -> Json | None:
@@ -219,8 +214,7 @@ TEXT_STEPS: Final[dict[str, dict[str, tuple[Step, ...]]]] = {
 
 def text_vectorization_rule(layer: keras.LookupLayer) -> Rule:
     """Return a TextVectorization's rule; refuse settings that are not Keras's own."""
-    setting = layer.text_settings["ngrams"]
-    widths = setting
+    widths = setting = layer.text_settings["ngrams"]
     if isinstance(setting, dict):
         widths = setting.get("items")  # of a tuple
     elif json_file.is_id(setting):
@@ -328,6 +322,7 @@ PLAIN_ENDS: Final = (
 )
 KEPT_WHOLE: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 
+PREFIX: Final[Json] = {"type": "Prepend", "prepend": "▁"}
 USER_DEFINED: Final = 4
 NORMAL: Final = (1, USER_DEFINED, 5)  # pieces that a unigram model matches
 
@@ -374,11 +369,9 @@ def _gguf_scored(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: l
         raise InvalidFile("no scores of tokens (tokenizer.ggml.scores), which this tokenizer needs")
     ranks = dict(zip(ids, (-tokenizer.scores).tolist(), strict=True))
     unknown = _unknown(tokenizer, ids, 0)
-    model = folders.bpe(
-        ids, folders.pairs(ranks), unk_token=unknown, fuse_unk=False, byte_fallback=True
-    )
-    prefix = {"type": "Prepend", "prepend": "▁"}
-    begin = [prefix] if tokenizer.flags.get("add_space_prefix", True) else []
+    settings = {"unk_token": unknown, "fuse_unk": False, "byte_fallback": True}
+    model = folders.bpe(ids, folders.pairs(ranks), **settings)
+    begin = [PREFIX] if tokenizer.flags.get("add_space_prefix", True) else []
     return folders.document(model, [*begin, folders.replace(" ", "▁")], [], added)
 
 
@@ -390,9 +383,8 @@ def _gguf_bpe(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: list
         newlines = (newline for newline in ids if not newline.strip("\n"))
         added = folders.added_tokens(ids, [*(token["content"] for token in added), *newlines])
         model = folders.bpe(ids, merges, byte_fallback=True, fuse_unk=False)
-        return folders.document(
-            model, [folders.replace(" ", "▁")], [folders.split(r"[^\n]+|\n+")], added
-        )
+        splits = [folders.split(r"[^\n]+|\n+")]
+        return folders.document(model, [folders.replace(" ", "▁")], splits, added)
     patterns = GGUF.get(name)
     if patterns is None:
         raise UnsupportedFormat(f"the pre-tokenizer {name!r} is unknown to vocabtool; {OTHERWISE}")
@@ -409,14 +401,12 @@ def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: 
     if tokenizer.flags.get("treat_whitespace_as_suffix"):
         raise UnsupportedFormat(f"treat_whitespace_as_suffix is not supported; {OTHERWISE}")
     lowest = float(tokenizer.scores.min())
-    pieces = []
-    for token, kind, score in zip(ids, tokenizer.types, tokenizer.scores.tolist(), strict=True):
-        if kind == USER_DEFINED:
-            pieces.append([token, 0.0])
-        elif kind in NORMAL:
-            pieces.append([token, score])
-        else:
-            pieces.append([f"\0{token}", lowest])
+    pieces = [
+        [token, 0.0 if kind == USER_DEFINED else score]
+        if kind in NORMAL
+        else [f"\0{token}", lowest]
+        for token, kind, score in zip(ids, tokenizer.types, tokenizer.scores.tolist(), strict=True)
+    ]
     number = ids[_unknown(tokenizer, ids, 2)]
     steps: list[Json] = []
     if tokenizer.charsmap:
@@ -424,12 +414,10 @@ def _gguf_unigram(tokenizer: gguf.GGUFTokenizer, ids: Mapping[str, int], added: 
         steps.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
     removes_blanks = tokenizer.flags.get("remove_extra_whitespaces", False)
     if removes_blanks:
-        steps += [
-            folders.replace(r"\A +| +\z", "", regex=True),
-            folders.replace(" {2,}", " ", regex=True),
-        ]
+        removed = ((r"\A +| +\z", ""), (" {2,}", " "))
+        steps += (folders.replace(old, new, regex=True) for old, new in removed)
     if removes_blanks or tokenizer.flags.get("add_space_prefix", False):
-        steps.append({"type": "Prepend", "prepend": "▁"})
+        steps.append(PREFIX)
     model = {"type": "Unigram", "unk_id": number, "vocab": pieces, "byte_fallback": False}
     return folders.document(model, [*steps, folders.replace(" ", "▁")], [], added)
 
@@ -469,10 +457,8 @@ def _tiktoken(vocabulary: Vocabulary, pattern: str) -> Json:
     }
     missing = sum(character not in ids for character in ALPHABET)
     if missing:
-        raise VocabtoolError(
-            f"{vocabulary.name}: not ranks of tiktoken, because {missing:,} of the 256 "
-            "byte values are not entries"
-        )
+        why = f"{missing:,} of the 256 byte values are not entries"
+        raise VocabtoolError(f"{vocabulary.name}: not ranks of tiktoken, because {why}")
     first = min(map(ids.__getitem__, ALPHABET))
     ids = {token: number for token, number in ids.items() if number >= first}
     model = folders.bpe(ids, folders.pairs(ids), ignore_merges=True)

@@ -143,7 +143,7 @@ class Tensor(NamedTuple):
 
 SMALL_NODE: Final = 1 << 12  # bytes; a search always yields the larger nodes, which are few
 MAX_SEARCHES: Final = 64  # after this many searches, a body is indexed by name
-MAX_NODES: Final = 400_000  # of a graph; also inputs of a node, saved objects, and captures
+MAX_NODES: Final = 400_000  # of a graph; also saved objects, and captures
 MAX_FUNCTIONS: Final = 100_000
 
 # Marks: bytes that occur in the nodes that readers search for.
@@ -189,26 +189,13 @@ class Node(NamedTuple):
 
     @classmethod
     def parse(cls, buffer: Buffer, span: Span) -> Node:
-        name = op = b""
-        inputs: list[Reference] = []
-        attributes: dict[bytes, Span] = {}
-        for number, wire_type, start, end in wire.fields(buffer, *span):
-            if wire_type != LEN:
-                continue
-            if number == 1:
-                name = bytes(buffer[start:end])
-            elif number == 2:
-                op = bytes(buffer[start:end])
-            elif number == 3:
-                if buffer[start : start + 1] != b"^":  # a control input carries no tensor
-                    inputs.append(Reference.parse(bytes(buffer[start:end])))
-                if len(inputs) > MAX_NODES:
-                    raise UnsupportedFormat(f"a node has more than {MAX_NODES:,} inputs")
-            elif number == 5:
-                entry = Message(buffer, (start, end))
-                for value in entry.spans(2):
-                    attributes[entry.value(1)] = value
-        return cls(buffer, name, op, tuple(inputs), attributes)
+        node = Message(buffer, span)
+        inputs = (buffer[start:end] for start, end in node.spans(3))
+        entries = node.messages(5)
+        attributes = {entry.value(1): value for entry in entries for value in entry.spans(2)}
+        # A control input carries no tensor.
+        data_inputs = tuple(Reference.parse(text) for text in inputs if not text.startswith(b"^"))
+        return cls(buffer, node.value(1), node.value(2), data_inputs, attributes)
 
     def data_input(self, position: int) -> Reference:
         return self.data_inputs[position] if position < len(self.data_inputs) else NOWHERE
@@ -364,8 +351,7 @@ class Body:
         """The number of the first node with each name."""
         numbers: dict[bytes, int] = {}
         for number, span in enumerate(zip(self._starts, self._ends, strict=True)):
-            start, end = next(wire.messages(self.buffer, span, 1), (0, 0))
-            numbers.setdefault(bytes(self.buffer[start:end]), number)
+            numbers.setdefault(Message(self.buffer, span).value(1), number)
         return numbers
 
     @cached_property
