@@ -333,9 +333,8 @@ def find_onnx(path: Path) -> OnnxFiles:
         model = next((file for file in graphs if file.name == GRAPH_FILE), graphs[0])
         if model.name != GRAPH_FILE and len(graphs) > 1:
             listed = ", ".join(str(file.relative_to(path)) for file in graphs[: files.MAX_NAMED])
-            raise UnknownFormat(
-                f"{path}: several graphs, but no {GRAPH_FILE}; pass one of {listed}"
-            )
+            what = f"{path}: several graphs, but no {GRAPH_FILE}; pass one of {listed}"
+            raise UnknownFormat(what)
     folders = folders_of(model.parent)
     tokenizers = (folder / TOKENIZER for folder in folders)
     tokenizer = next((file for file in tokenizers if file.is_file()), None)
@@ -448,7 +447,6 @@ def _pooling(settings: dict[str, Any]) -> tuple[Pooling, ...]:
     if not all(mode in get_args(Pooling) for mode in modes):
         wanted = ", ".join(get_args(Pooling))
         shown = ", ".join(map(json_file.show_value, modes))
-        raise InvalidFile(
-            f"pooling_mode is {shown}, wanted one or more of {wanted}", file=f"{POOLING}/{CONFIG}"
-        )
+        what = f"pooling_mode is {shown}, wanted one or more of {wanted}"
+        raise InvalidFile(what, file=f"{POOLING}/{CONFIG}")
     return modes or DEFAULT

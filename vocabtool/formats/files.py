@@ -214,9 +214,8 @@ def find_folder(model: str | Path) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ModuleNotFoundError as error:
-        raise UnsupportedFormat(
-            "huggingface-hub is not installed: pip install huggingface-hub"
-        ) from error
+        what = "huggingface-hub is not installed: pip install huggingface-hub"
+        raise UnsupportedFormat(what) from error
     name = str(model)
     tried = [name] if "/" in name else [f"{DEFAULT_OWNER}/{name}", name]
     for candidate in tried:

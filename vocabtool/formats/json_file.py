@@ -101,9 +101,8 @@ def parse(data: bytes) -> Any:
     ``MAX_OBJECTS`` objects.
     """
     if data.count(b"{") > MAX_OBJECTS:  # braces in texts count, too
-        raise InvalidFile(
-            f"this JSON is not a vocabulary: it has more than {MAX_OBJECTS:,} opening braces"
-        )
+        what = f"this JSON is not a vocabulary: it has more than {MAX_OBJECTS:,} opening braces"
+        raise InvalidFile(what)
     most = min(FREE + MAX_GROWTH * len(data), MAX_MEMORY)  # bytes of memory
     signs = len(data) - len(data.translate(None, b"{[,"))
     if signs * CONTAINER_COST > most:  # rare, and faster than counting each sign

@@ -228,9 +228,8 @@ def open_model(model: bytes) -> tuple[Any, bool]:
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
-        raise VocabtoolError(
-            "reading the model needs the sentencepiece library: pip install sentencepiece"
-        ) from error
+        what = "reading the model needs the sentencepiece library: pip install sentencepiece"
+        raise VocabtoolError(what) from error
     processor = SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
@@ -409,17 +408,15 @@ def read_wordpiece(buffer: bytes) -> Vocabulary:
     words = model.strings(12)
     if len(words):  # stored only for detokenization
         if not 0 <= unknown_id < len(words):
-            raise InvalidFile(
-                f"the unknown piece has id {unknown_id}, wanted 0 to {len(words) - 1}"
-            )
+            what = f"the unknown piece has id {unknown_id}, wanted 0 to {len(words) - 1}"
+            raise InvalidFile(what)
         marks = model.vector(13, "u1")
         if len(marks) != len(words):
             raise InvalidFile(f"{len(words):,} words, but {len(marks):,} suffix flags")
         size = int(words.lengths.sum(dtype=np.int64)) + len(indicator) * np.count_nonzero(marks)
         if size > GROWTH * len(words.data):
-            raise InvalidFile(
-                f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
-            )
+            what = f"the words take {size:,} bytes, wanted at most {GROWTH * len(words.data):,}"
+            raise InvalidFile(what)
         # The stored words do not include the indicator.
         pairs = zip(marks.tolist(), words, strict=True)
         entries = ByteStrings.of(indicator + word if mark else word for mark, word in pairs)

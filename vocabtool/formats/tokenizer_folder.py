@@ -379,9 +379,8 @@ def _from_lines(files: _Files) -> tuple[Json, str] | None:
     if lines.marker != "##":
         return None
     if name is not None and name not in BERT_LIKE:
-        raise UnsupportedFormat(
-            f"the tokenizer {name}Tokenizer ({TOKENIZER_CONFIG}) is not supported; {OTHERWISE}"
-        )
+        what = f"the tokenizer {name}Tokenizer ({TOKENIZER_CONFIG}) is not supported; {OTHERWISE}"
+        raise UnsupportedFormat(what)
     if not isinstance(lower, bool):
         return None
     accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)

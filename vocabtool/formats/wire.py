@@ -78,9 +78,8 @@ def fields(buffer: Buffer, pos: int, end: int) -> Iterator[tuple[int, int, int, 
         else:
             raise InvalidFile(f"wire type {wire_type} does not exist in protobuf", offset=pos - 1)
         if pos > end:
-            raise InvalidFile(
-                f"field {number} runs {pos - end:,} bytes past the end of its message", offset=start
-            )
+            what = f"field {number} runs {pos - end:,} bytes past the end of its message"
+            raise InvalidFile(what, offset=start)
         yield number, wire_type, start, pos
 
 
@@ -260,9 +259,8 @@ def string_fields(data: bytes, pos: int, end: int, tag: int) -> tuple[ByteString
         starts, ends = _window(array, pos, min(pos + WINDOW, end), tag)
         pos = int(ends[-1])
         if pos > end:
-            raise InvalidFile(
-                f"the last string runs {pos - end:,} bytes past the end", offset=int(starts[-1])
-            )
+            what = f"the last string runs {pos - end:,} bytes past the end"
+            raise InvalidFile(what, offset=int(starts[-1]))
         all_starts.append(starts.astype(dtype))
         all_ends.append(ends.astype(dtype))
     return ByteStrings(data, np.concatenate(all_starts), np.concatenate(all_ends)), pos
@@ -495,9 +493,8 @@ def _table_at(buffer: Buffer, position: int) -> Table:
     vtable = position - _number(buffer, position, "<i")
     size = _number(buffer, vtable, "<H")
     if size < 4 or vtable + size > len(buffer):
-        raise InvalidFile(
-            f"a vtable of {size:,} bytes, wanted 4 to {len(buffer) - vtable:,}", offset=vtable
-        )
+        what = f"a vtable of {size:,} bytes, wanted 4 to {len(buffer) - vtable:,}"
+        raise InvalidFile(what, offset=vtable)
     return Table(buffer, position, vtable, size)
 
 

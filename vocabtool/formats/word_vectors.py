@@ -117,9 +117,8 @@ class WordVectors:
         """
         wanted = np.asarray(positions, np.int64).reshape(-1)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < len(self):
-            raise IndexError(
-                f"positions {wanted.min()} to {wanted.max()}, wanted 0 to {len(self) - 1:,}"
-            )
+            what = f"positions {wanted.min()} to {wanted.max()}, wanted 0 to {len(self) - 1:,}"
+            raise IndexError(what)
         with reading(str(self._file)):
             return self._stored.take(wanted)
 

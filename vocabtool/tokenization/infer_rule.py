@@ -621,9 +621,8 @@ class LookupPath(NamedTuple):
             case "sentencepiece":
                 maker = maker_of(self.linker, self.body, node.data_input(0))
                 if maker is None:
-                    raise VocabtoolError(
-                        f"{vocabulary.name}: its SentencePiece model was not found"
-                    )
+                    what = f"{vocabulary.name}: its SentencePiece model was not found"
+                    raise VocabtoolError(what)
                 nbest = None
                 with suppress(Unclear):
                     nbest = TracePoint(self.linker, self.body, node.data_input(2)).scalar()
@@ -635,9 +634,8 @@ class LookupPath(NamedTuple):
                 model = maker[1].bytes_of(b"model")
                 return SentencePieceTokenizer(model, vocabulary, self.rule)
             case _:
-                raise VocabtoolError(
-                    f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
-                )
+                what = f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
+                raise VocabtoolError(what)
 
 
 def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[LookupPath]:

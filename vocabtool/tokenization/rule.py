@@ -297,9 +297,8 @@ def parse_rule(spec: str) -> tuple[Step, ...]:
     if not spec.startswith("regex:"):
         close = get_close_matches(spec.lower(), NAMED, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        raise VocabtoolError(
-            f"unknown rule {spec!r} (expected one of {', '.join(RULE_NAMES)}).{hint}"
-        )
+        what = f"unknown rule {spec!r} (expected one of {', '.join(RULE_NAMES)}).{hint}"
+        raise VocabtoolError(what)
     pattern = spec.removeprefix("regex:")
     if not pattern:
         raise VocabtoolError("regex: needs a pattern, for example regex:[a-z]+")

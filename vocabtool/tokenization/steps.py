@@ -423,9 +423,8 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern.encode(), options)
     except re2.error as error:
-        raise VocabtoolError(
-            f"the model splits at {pattern!r}, which RE2 rejects: {error}"
-        ) from error
+        what = f"the model splits at {pattern!r}, which RE2 rejects: {error}"
+        raise VocabtoolError(what) from error
 
 
 @cache

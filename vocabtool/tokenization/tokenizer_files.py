@@ -167,9 +167,8 @@ def document_of(file: Path) -> Json | None:
     folder = folders.read(file)
     if folder is not None:
         if folder.document is None:
-            raise UnsupportedFormat(
-                f"{folder.file} and {folder.pieces.name} are no single tokenizer; {OTHERWISE}"
-            )
+            what = f"{folder.file} and {folder.pieces.name} are no single tokenizer; {OTHERWISE}"
+            raise UnsupportedFormat(what)
         return folder.document
     contents = None if file.is_dir() else gguf.read_tokenizer(file)
     return _gguf(contents) if isinstance(contents, gguf.GGUFTokenizer) else contents

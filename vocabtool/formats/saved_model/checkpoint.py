@@ -305,9 +305,8 @@ def _block(table: bytes, start: int, end: int) -> Block:
             try:
                 content = pyarrow.Codec("snappy").decompress(content, size, asbytes=True)
             except (OSError, ValueError) as error:
-                raise InvalidFile(
-                    f"Snappy cannot decompress the block, wanted {size:,} bytes ({error})"
-                ) from error
+                what = f"Snappy cannot decompress the block, wanted {size:,} bytes ({error})"
+                raise InvalidFile(what) from error
     elif compression != NOT_COMPRESSED:
         name = "zstd" if compression == ZSTD else f"type {compression}"
         what = f"the checkpoint index is compressed with {name}, wanted Snappy or no compression"

@@ -193,9 +193,8 @@ def read_contents(
                 if table is None or GROWING in table.node.op:
                     continue
                 if node.op == FROM_DATASET:
-                    raise InvalidFile(
-                        "the model takes the words from a dataset when it loads: words not read"
-                    )
+                    what = "the model takes the words from a dataset when it loads: words not read"
+                    raise InvalidFile(what)
                 origins = [linker.origin(body, node.data_input(position)) for position in (1, 2)]
                 if origins[0] is None or (origins[0].node and origins[0].node.op == RESTORE):
                     continue
