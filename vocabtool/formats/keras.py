@@ -409,27 +409,16 @@ def _vocabulary(layer: LookupLayer, stored: ByteStrings, place: Place) -> Vocabu
 # Tokenizer.to_json().
 
 WORDS: Final = "word_index"
-FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """``split`` replaces the characters in ``filters``; with ``char_level``, neither is used."""
-
-    filters: str
-    lower: bool
-    split: str
-    char_level: bool
 
 
 def why_no_tokenizer(document: object) -> str | None:
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
-    return None if isinstance(_config(document).get(WORDS), str | dict) else f"it has no {WORDS}"
+    return None if isinstance(config_of(document).get(WORDS), str | dict) else f"it has no {WORDS}"
 
 
 def _read_tokenizer(document: Any, source: Source) -> Findings:
-    config = _config(document)
+    config = config_of(document)
     ids = config[WORDS]
     if isinstance(ids, str):
         ids = json_file.parse_text(ids)
@@ -465,33 +454,7 @@ def _read_tokenizer(document: Any, source: Source) -> Findings:
 TOKENIZER: Final = JsonReader("Keras Tokenizer (to_json)", why_no_tokenizer, _read_tokenizer)
 
 
-def settings_of(document: Any) -> Settings | None:
-    """Return the settings for splitting a text; ``None`` if the document has none.
-
-    Raises :class:`InvalidFile` for settings that make Keras fail, and for ``split: null``.
-    """
-    config = _config(document)
-    complete = document.get("class_name") == "Tokenizer"
-    if not complete and not config.keys() & {"filters", "lower", "split", "char_level"}:
-        return None
-    lower = bool(config.get("lower", True))
-    if config.get("char_level"):
-        return Settings("", lower, "", char_level=True)
-    filters, split = config.get("filters", FILTERS), config.get("split", " ")
-    if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
-        filters = "".join(filters)
-    if not isinstance(filters, str):
-        got = json_file.kind(filters)
-        raise InvalidFile(f"filters is {got}, wanted a text with the characters to remove")
-    if not isinstance(split, str) or not split:
-        got = "empty" if split == "" else json_file.kind(split)
-        raise InvalidFile(f"split is {got}, wanted a text to split at")
-    if split.encode("utf-8", "ignore").decode() != split:
-        raise InvalidFile("the value of 'split' has a lone surrogate, so no text can contain it")
-    return Settings(filters, lower, split, char_level=False)
-
-
-def _config(document: dict[str, Any]) -> dict[str, Any]:
+def config_of(document: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a tokenizer: ``config``, or the document if it is ``config`` alone."""
     config = document.get("config")
     return config if WORDS not in document and isinstance(config, dict) else document

@@ -30,7 +30,7 @@ from vocabtool.formats.saved_model.graph import (
     Tensor,
 )
 from vocabtool.formats.saved_model.graph_files import read_model
-from vocabtool.formats.saved_model.meta_graph import Linker, MetaGraph, pick_serving
+from vocabtool.formats.saved_model.meta_graph import Linker, MetaGraph, Origin, pick_serving
 from vocabtool.formats.saved_model.tables import FINDS, WORDPIECES
 from vocabtool.tokenization import steps as text_steps
 from vocabtool.tokenization.lookup import (
@@ -564,12 +564,6 @@ def _is_size(number: TracePoint) -> bool:
     return False
 
 
-def maker_of(linker: Linker, body: Body, handle: Reference) -> tuple[Body, Node] | None:
-    """Return the node that creates a resource, and the graph or function that contains the node."""
-    origin = linker.origin(body, handle)
-    return (origin.body, origin.node) if origin is not None and origin.node else None
-
-
 class LookupPath(NamedTuple):
     """A vocabulary in which a model looks words up, and the rule that splits texts into words.
 
@@ -619,10 +613,8 @@ class LookupPath(NamedTuple):
                 )
                 return WordPieceTokenizer(Rule(steps), vocabulary, wordpiece)
             case "sentencepiece":
-                maker = maker_of(self.linker, self.body, node.data_input(0))
-                if maker is None:
-                    what = f"{vocabulary.name}: its SentencePiece model was not found"
-                    raise VocabtoolError(what)
+                origin = self.linker.origin(self.body, node.data_input(0))
+                model = origin.node.bytes_of(b"model") if origin and origin.node else b""
                 nbest = None
                 with suppress(Unclear):
                     nbest = TracePoint(self.linker, self.body, node.data_input(2)).scalar()
@@ -631,7 +623,6 @@ class LookupPath(NamedTuple):
                         f"{vocabulary.name}: the model splits texts at random (nbest_size "
                         f"{nbest!r}), so its words differ from run to run"
                     )
-                model = maker[1].bytes_of(b"model")
                 return SentencePieceTokenizer(model, vocabulary, self.rule)
             case _:
                 what = f"{vocabulary.name}: the op {printable(node.op)} is not supported; {NAME_IT}"
@@ -657,12 +648,12 @@ def _lookup_paths(linker: Linker, tables: dict[bytes, Vocabulary]) -> Iterator[L
             vocabulary = tables.get(table.key) if table else None
         elif op in TOKENIZERS:
             kind, text_input = TOKENIZERS[op]
-            maker: tuple[Body, Node] | None = (body, node)
-            if kind == "sentencepiece":
-                maker = maker_of(linker, body, node.data_input(0))
-            if maker is not None:
+            maker: Origin | None = Origin(body, node)
+            if kind == "sentencepiece":  # another node has its model
+                maker = linker.origin(body, node.data_input(0))
+            if maker is not None and maker.node is not None:
                 with suppress(VocabtoolError, KeyError):
-                    vocabulary = graph_files.read_tokenizer(linker, *maker, {})
+                    vocabulary = graph_files.read_tokenizer(linker, maker.body, maker.node, {})
         if vocabulary is None:
             continue
         inferred = infer_steps(TracePoint(linker, body, node.data_input(text_input)))

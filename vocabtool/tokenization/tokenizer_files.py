@@ -102,8 +102,8 @@ def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
     if hf_tokenizer.recognise(document) is None:
         return HFWordTokenizer(document, vocabulary)
     if keras.why_no_tokenizer(document) is None:
-        settings = keras.settings_of(document)
-        return None if settings is None else RuleTokenizer(keras_rule(settings), vocabulary)
+        rule = _keras_rule(document)
+        return None if rule is None else RuleTokenizer(rule, vocabulary)
     if json_file.why_no_whitespace_tokenizer(document) is None:
         stop_words = dict.fromkeys(sorted(document["stop_words"]))
         step = WhitespaceWords(vocabulary, stop_words, document["do_lower_case"])
@@ -177,18 +177,38 @@ def document_of(file: Path) -> Json | None:
 # Keras, and the averaged word vectors of sentence-transformers.
 
 
-def keras_rule(settings: keras.Settings) -> Rule:
-    """Return the rule of ``texts_to_sequences``; with ``char_level``, characters are words."""
-    steps: list[Step] = [LowerEveryScript()] if settings.lower else []
-    if settings.char_level:
+FILTERS: Final = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'  # Keras' default
+
+
+def _keras_rule(document: Any) -> Rule | None:
+    """Return the rule of ``texts_to_sequences``; ``None`` if the document has no settings.
+
+    Raises :class:`InvalidFile` for settings that make Keras fail, and for ``split: null``.
+    """
+    config = keras.config_of(document)
+    complete = document.get("class_name") == "Tokenizer"
+    if not complete and not config.keys() & {"filters", "lower", "split", "char_level"}:
+        return None
+    steps: list[Step] = [LowerEveryScript()] if config.get("lower", True) else []
+    if config.get("char_level"):  # characters are words
         return Rule((*steps, text_steps.Characters()))
-    split = settings.split.encode("utf-8", "ignore")
-    filtered = settings.filters.encode("utf-8", "ignore").decode()
+    filters, split = config.get("filters", FILTERS), config.get("split", " ")
+    if isinstance(filters, list) and all(isinstance(c, str) and len(c) == 1 for c in filters):
+        filters = "".join(filters)
+    if not isinstance(filters, str):
+        got = json_file.kind(filters)
+        raise InvalidFile(f"filters is {got}, wanted a text with the characters to remove")
+    if not isinstance(split, str) or not split:
+        got = "empty" if split == "" else json_file.kind(split)
+        raise InvalidFile(f"split is {got}, wanted a text to split at")
+    if split.encode("utf-8", "ignore").decode() != split:
+        raise InvalidFile("the value of 'split' has a lone surrogate, so no text can contain it")
+    filtered = filters.encode("utf-8", "ignore").decode()
     if filtered:  # each of these characters becomes a separator
         escaped = re.sub(r"[\\\]\[^\-]", r"\\\g<0>", filtered).replace("\0", r"\x00")
-        separator = split.decode().replace("\\", "\\\\")
+        separator = split.replace("\\", "\\\\")
         steps.append(text_steps.RegexReplace(f"[{escaped}]", separator))
-    return Rule((*steps, text_steps.SplitOn(split), text_steps.DropEmpty()))
+    return Rule((*steps, text_steps.SplitOn(split.encode()), text_steps.DropEmpty()))
 
 
 MAX_NGRAMS: Final = 64  # words in all n-grams that begin with one word
