@@ -29,13 +29,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import sentencepiece, word_list
 from vocabtool.formats.files import MAX_FILES, named_file, read_linkless, refuse_link
-from vocabtool.formats.reader import (
-    HEAD,
-    MAX_SPECIALS,
-    MIN_ENTRIES,
-    Findings,
-    PassedOver,
-)
+from vocabtool.formats.reader import HEAD, MAX_SPECIALS, MIN_ENTRIES, Findings, PassedOver
 from vocabtool.formats.saved_model.graph import (
     DT_STRING,
     INTEGERS,
