@@ -138,8 +138,7 @@ class TracePoint(NamedTuple):
                 waiting += [point.outside(*call) for call in point.callers()]
                 if not waiting and not values:  # no callers: may be a captured constant
                     origin = point.linker.origin(point.body, point.reference)
-                    node = origin.node if origin is not None else None
-                    return node.tensor_of(b"value") if node and node.op == b"Const" else None
+                    return origin.node.constant() if origin and origin.node else None
                 continue
             inside = point.inside(node)
             if inside is not None:
@@ -148,7 +147,7 @@ class TracePoint(NamedTuple):
             if node.op in SAME:
                 waiting.append(point.input(0))
                 continue
-            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
+            tensor = node.constant()
             if tensor is None:
                 return None
             start, end = tensor.span
@@ -409,7 +408,7 @@ def _strided_slice(op: TracePoint) -> StepsOfOp:
 
 
 def _refuse_constant(op: TracePoint) -> StepsOfOp:
-    tensor = op.maker.tensor_of(b"value")
+    tensor = op.maker.constant()
     what = "words" if tensor is not None and tensor.dtype == DT_STRING else "numbers"
     raise op.refuse(f"its {what} are constants and do not come from a text")
 

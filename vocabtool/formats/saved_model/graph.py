@@ -211,8 +211,9 @@ class Node(NamedTuple):
         lists = self._value(key).messages(1)
         return tuple(number for values in lists for number in values.integers(3))
 
-    def tensor_of(self, key: bytes) -> Tensor | None:
-        spans = self._value(key).spans(8)
+    def constant(self) -> Tensor | None:
+        """Return the value of a ``Const``; ``None`` for other ops."""
+        spans = self._value(b"value").spans(8) if self.op == b"Const" else ()
         return Tensor.parse(self.buffer, spans[0]) if spans else None
 
     def function(self) -> bytes:

@@ -263,7 +263,7 @@ def read_constants(
     """
     for body in linker.graph.bodies:
         for node in body.nodes_with(STRING_TYPE):
-            tensor = node.tensor_of(b"value") if node.op == b"Const" else None
+            tensor = node.constant()
             if tensor is None or tensor.dtype != DT_STRING or not tensor.shape:
                 continue  # a scalar is not a list
             if (body.name, node.name) in in_tables:
@@ -438,7 +438,7 @@ def buffer_of(linker: Linker, body: Body, node: Node) -> bytes:
     """Return the bytes of the constant that is the model of a tokenizer op."""
     for reference in node.data_inputs:
         origin = linker.origin(body, reference)
-        tensor = origin.node.tensor_of(b"value") if origin and origin.node else None
+        tensor = origin.node.constant() if origin and origin.node else None
         if tensor is not None and tensor.dtype in (DT_UINT8, DT_INT8):
             return tensor.raw_bytes()
     raise InvalidFile("the tokenizer's model is not a constant: words not read")

@@ -342,8 +342,7 @@ class Linker:
     def scalar(self, body: Body, reference: Reference) -> int | bytes | None:
         """Return a tensor's value if it is a constant string or integer, else ``None``."""
         origin = self.origin(body, reference)
-        node = origin.node if origin else None
-        tensor = node.tensor_of(b"value") if node and node.op == b"Const" else None
+        tensor = origin.node.constant() if origin and origin.node else None
         return None if tensor is None else tensor.scalar()
 
     def _passed_in(self, body: Body, argument: bytes, calls: tuple[Call, ...]) -> Iterator[Step]:

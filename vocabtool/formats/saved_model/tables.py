@@ -247,7 +247,7 @@ def _column(linker: Linker, origin: Origin | None) -> Column:
         return Column(name, place, caveat=COMPUTED)
     if node.op != b"Const":
         return Column(f"{printable(node.op)} {name}", place, caveat=COMPUTED)
-    tensor = node.tensor_of(b"value")
+    tensor = node.constant()
     if tensor is not None and tensor.dtype == DT_STRING:
         constant = (origin.body.name, node.name)
         return Column(name, place, tensor.strings(), constant=constant)
