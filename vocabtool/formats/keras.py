@@ -207,8 +207,8 @@ NODES, NODE_PATH, METADATA = 1, 3, 5  # fields of SavedMetadata and of its Saved
 MAX_PATH: Final = 4096
 
 
-def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
-    """Return the lookup layers in a ``keras_metadata.pb``, without words; outer layers come last.
+def read_metadata(data: bytes) -> dict[str, tuple[str, str]]:
+    """Return name and unknown token of each lookup layer by its path; outer layers come last.
 
     A TextVectorization contains a StringLookup of the same table.
     """
@@ -229,7 +229,8 @@ def read_metadata(data: bytes) -> tuple[LookupLayer, ...]:
         if is_object(described) and described["class_name"] in MASK_AND_OOV:
             described["config"].pop("vocabulary", None)  # the graph has the words
             layers.append(lookup_layer(path, described))
-    return tuple(sorted(layers, key=lambda layer: len(layer.path), reverse=True))
+    layers.sort(key=lambda layer: len(layer.path), reverse=True)
+    return {layer.path: (layer.name, str(layer.oov_token)) for layer in layers}
 
 
 # Archives.

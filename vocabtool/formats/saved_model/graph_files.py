@@ -56,6 +56,7 @@ from vocabtool.formats.saved_model.tables import (
     KEYS,
     VALUES,
     AssetFolder,
+    Layers,
     TableDescriber,
     read_contents,
     read_saved_contents,
@@ -66,7 +67,6 @@ from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Vocabulary, is_utf8, printable
 
 if TYPE_CHECKING:
-    from vocabtool.formats.keras import LookupLayer
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 HEAD: Final = 4096
@@ -379,7 +379,7 @@ def read_model(opened: GraphFile) -> tuple[Findings, list[GraphTables]]:
     """Read all parts of a model; for a frozen graph, only the assets that the graph names."""
     findings, folder = Findings(), opened.file.parent
     assets = AssetFolder(folder / "assets")
-    layers: tuple[LookupLayer, ...] = ()
+    layers: Layers = {}
     if not opened.frozen and os.path.lexists(folder / KERAS):
         with findings.warning(), reading(KERAS):
             from vocabtool.formats.keras import read_metadata  # needed by few models

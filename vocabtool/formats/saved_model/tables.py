@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -54,7 +54,6 @@ from vocabtool.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from vocabtool.formats.keras import LookupLayer
     from vocabtool.formats.saved_model.checkpoint import Checkpoint
 
 
@@ -391,14 +390,18 @@ class Lookup:
     scope: bytes
 
 
+# The layers that look words up: name and unknown token, by the path of the object.
+Layers = Mapping[str, tuple[str, str]]
+
+
 class TableDescriber:
     """Knows how a graph uses its tables; makes vocabularies from their contents."""
 
-    def __init__(self, linker: Linker, layers: tuple[LookupLayer, ...], findings: Findings) -> None:
+    def __init__(self, linker: Linker, layers: Layers, findings: Findings) -> None:
         self._objects = objects = linker.graph.objects
-        self._layers: dict[int | None, LookupLayer] = {}
-        for layer in layers:
-            path = [name.encode() for name in layer.path.split(".")[1:]]
+        self._layers: dict[int | None, tuple[str, str]] = {}  # as ``layers``, by object
+        for dotted, layer in layers.items():
+            path = [name.encode() for name in dotted.split(".")[1:]]
             for inner in ([b"lookup_table"], [b"_lookup_layer", b"lookup_table"]):
                 self._layers[objects.walk(path + inner)] = layer
         self._layers.pop(None, None)  # a path that leads nowhere
@@ -464,7 +467,7 @@ class TableDescriber:
         object_id = self._object_ids.get(table.key)
         layer = self._layers.get(object_id)
         if layer is not None:
-            return layer.name
+            return layer[0]
         lookup = self._lookups.get(table.key)
         if lookup is not None and object_id in self._objects.keras_tables:
             # The layer's name in ``model/layer/.../hash_table_Lookup/LookupTableFindV2``.
@@ -497,7 +500,7 @@ class TableDescriber:
         if mask is not None and mask.id < first_id:  # the id of an unused mask is 2**63 - 1
             specials.append(mask)
         layer = self._layers.get(object_id)
-        token = KERAS_UNKNOWN[vocabulary.entry_type] if layer is None else str(layer.oov_token)
+        token = KERAS_UNKNOWN[vocabulary.entry_type] if layer is None else layer[1]
         if isinstance(lookup.default, bytes):  # an inverse table: it returns the token
             token = decode(lookup.default)
             first = 0 if mask is None else mask.id + 1
