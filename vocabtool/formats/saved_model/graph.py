@@ -143,7 +143,7 @@ class Tensor(NamedTuple):
 
 SMALL_NODE: Final = 1 << 12  # bytes; a search always yields the larger nodes, which are few
 MAX_SEARCHES: Final = 64  # after this many searches, a body is indexed by name
-MAX_NODES: Final = 400_000  # of a graph; also saved objects, and captures
+MAX_NODES: Final = 400_000  # of a graph; also inputs of a node, saved objects and captures
 MAX_FUNCTIONS: Final = 100_000
 
 # Marks: bytes that occur in the nodes that readers search for.
@@ -189,7 +189,7 @@ class Node(NamedTuple):
 
     @classmethod
     def parse(cls, buffer: Buffer, span: Span) -> Node:
-        node = Message(buffer, span)
+        node = Message(buffer, span, MAX_NODES + 1_000)  # inputs, and attributes
         inputs = (buffer[start:end] for start, end in node.spans(3))
         entries = node.messages(5)
         attributes = {entry.value(1): value for entry in entries for value in entry.spans(2)}
