@@ -58,6 +58,7 @@ SENTENCES = (
     *("naïve Café", "didn't", "GOOD-bye", "日本語 テキスト", "👩\u200d🚀 x", "a\0b C", "lone\rCR"),
     *("no\u00a0break", "İstanbul", "", " ", "x" * 10_000, "ΑΣ ΣΑΣ", "tab\tnl\nvt\vff\f end "),
     *("[unused7] [UNK]", "e\u0301 \u0345", "! ?", "ﬁ ½ ²", "가각 \u1112\u1161\u11ab", "ab \u3000"),
+    *(",a,,b ,c,", "a  b", " x y z ", "\u2028", "ß ẞ", "ΑΣ ΣΑΣ ΑΣ."),
 )
 NO_ENTRIES = Vocabulary("none", "sentencepiece", ByteStrings.of(()))
 BROKEN = (
@@ -72,7 +73,8 @@ BYTES = st.binary(max_size=8) | st.lists(
         [b"a", b"B ", b"\xe2", b"\x82", b"\xe3\x80", b"\x80", b"\xc2", b"\xa0", b"\xcc"]
     )
 ).map(b"".join)
-TEXTS = st.lists(assigned_text().map(str.encode) | BYTES, min_size=1, max_size=20)
+COMMON = st.text("aBz ,.\t\n\v\r\0'!-éÉİΣσ日\u00a0\u200d\u0301👩", max_size=12).map(str.encode)
+TEXTS = st.lists(assigned_text().map(str.encode) | COMMON | BYTES, min_size=1, max_size=20)
 
 Texts = Sequence[bytes]
 Oracle = Callable[[Texts], list[list[bytes]]]
@@ -149,8 +151,61 @@ STEPS: list[tuple[Step, Oracle]] = [
     (WhitespaceSplit(), lists(tft.WhitespaceTokenizer().tokenize)),
     (BertSplit(), fast_words),
 ]
+
+
+def each(op: Callable[[bytes], Any]) -> Oracle:
+    """An op that takes one text."""
+
+    def cut(texts: Texts) -> list[list[bytes]]:
+        results = [op(text).numpy() for text in texts]
+        return [[result] if isinstance(result, bytes) else list(result) for result in results]
+
+    return cut
+
+
+def split_v1(text: bytes, delimiter: str, skip_empty: bool) -> Any:
+    sparse = tf.compat.v1.string_split([text], delimiter=delimiter, skip_empty=skip_empty)
+    return sparse.values
+
+
+STRING_OPS: list[tuple[Step, Callable[[bytes], Any]]] = [
+    (Lower(), tf.strings.lower),
+    (Lower(utf8=True), lambda x: tf.strings.lower(x, encoding="utf-8")),
+    (Strip(), tf.strings.strip),
+    *(
+        (
+            RegexReplace(pattern, rewrite),
+            lambda x, p=pattern, r=rewrite: tf.strings.regex_replace(x, p, r),
+        )
+        for pattern, rewrite in [
+            (r"([^\w\s])", r" \1 "),
+            ("[!\"#$%&'()*+,-./:;<=>?@\\[\\\\\\]^_`{|}~']", ""),
+            (r"\p{Mn}", ""),
+            (r"\pN+|\s", "0"),
+            ("^.", "\\0\\0"),
+            ("x*", "-"),
+            ("", "_"),
+            (r"(a)|(B)", r"\2\1"),
+        ]
+    ),
+    (SplitWhitespace(), tf.strings.split),
+    *(
+        (SplitOn(sep), lambda x, s=sep: tf.strings.split(x, sep=s))
+        for sep in (b",", b" ", b", ", b"aa")
+    ),
+    *(
+        (SplitAtAny(d, skip), lambda x, d=d, s=skip: split_v1(x, d, s))
+        for d in (b" ", b",;", b"", b"^]-\\ ")
+        for skip in (True, False)
+    ),
+    (Join(b"[START] ", b" [END]"), lambda x: tf.strings.join(["[START]", x, "[END]"], " ")),
+    (Join(b"", b"!"), lambda x: tf.strings.join([x, "!"])),
+    (Transcode(), lambda x: tf.strings.unicode_transcode(x, "UTF-8", "UTF-8")),
+    (Characters(), lambda x: tf.strings.unicode_split(x, "UTF-8")),
+]
 MORE: list[tuple[Step, Oracle]] = [
-    (RegexSplit(*patterns), regex_split(*patterns)) for patterns in PATTERNS[2:]
+    *((RegexSplit(*patterns), regex_split(*patterns)) for patterns in PATTERNS[2:]),
+    *((step, each(op)) for step, op in STRING_OPS),
 ]
 
 
@@ -175,13 +230,14 @@ def test_every_character_of_unicode_12(step: Step, oracle: Oracle, full: bool) -
     assert different == []
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "oracle"),
     [*STEPS, *MORE],
     ids=lambda value: "oracle" if callable(value) else str(value)[:40],
 )
+@example(texts=[*(text.encode() for text in SENTENCES), *BROKEN])
 @given(texts=TEXTS)
+@settings(max_examples=settings().max_examples // 2)
 def test_any_text(step: Step, oracle: Oracle, texts: Texts) -> None:
     """Random texts of assigned characters, and random bytes: the same as the op."""
     texts = repaired(step, texts)
@@ -339,75 +395,6 @@ def test_any_damage_is_refused_or_harmless(data: st.DataObject) -> None:
     except VocabtoolError:
         return
     assert len(found) == 2
-
-
-# TensorFlow's string ops.
-
-MARKS = (",a,,b ,c,", "a  b", "x", " x y z ", "\u2028", "ß ẞ", "ΑΣ ΣΑΣ ΑΣ.")
-SOME = st.text(st.sampled_from("aBz ,.\t\n\v\r\0'!-éÉİΣσ日\u00a0\u200d\u0301👩"), max_size=12).map(
-    str.encode
-) | st.binary(max_size=8)
-
-Op = Callable[[bytes], Any]
-
-
-def listed(result: Any) -> list[bytes]:
-    value = result.numpy()
-    return [value] if isinstance(value, bytes) else list(value)
-
-
-def split_v1(text: bytes, delimiter: str, skip_empty: bool) -> Any:
-    sparse = tf.compat.v1.string_split([text], delimiter=delimiter, skip_empty=skip_empty)
-    return sparse.values
-
-
-CASES: list[tuple[Step, Op]] = [
-    (Lower(), tf.strings.lower),
-    (Lower(utf8=True), lambda x: tf.strings.lower(x, encoding="utf-8")),
-    (Strip(), tf.strings.strip),
-    *(
-        (
-            RegexReplace(pattern, rewrite),
-            lambda x, p=pattern, r=rewrite: tf.strings.regex_replace(x, p, r),
-        )
-        for pattern, rewrite in [
-            (r"([^\w\s])", r" \1 "),
-            ("[!\"#$%&'()*+,-./:;<=>?@\\[\\\\\\]^_`{|}~']", ""),
-            (r"\p{Mn}", ""),
-            (r"\pN+|\s", "0"),
-            ("^.", "\\0\\0"),
-            ("x*", "-"),
-            ("", "_"),
-            (r"(a)|(B)", r"\2\1"),
-        ]
-    ),
-    (SplitWhitespace(), tf.strings.split),
-    *(
-        (SplitOn(sep), lambda x, s=sep: tf.strings.split(x, sep=s))
-        for sep in (b",", b" ", b", ", b"aa")
-    ),
-    *(
-        (SplitAtAny(d, skip), lambda x, d=d, s=skip: split_v1(x, d, s))
-        for d in (b" ", b",;", b"", b"^]-\\ ")
-        for skip in (True, False)
-    ),
-    (Join(b"[START] ", b" [END]"), lambda x: tf.strings.join(["[START]", x, "[END]"], " ")),
-    (Join(b"", b"!"), lambda x: tf.strings.join([x, "!"])),
-    (Transcode(), lambda x: tf.strings.unicode_transcode(x, "UTF-8", "UTF-8")),
-    (Characters(), lambda x: tf.strings.unicode_split(x, "UTF-8")),
-]
-
-
-@pytest.mark.parametrize(
-    ("step", "op"), CASES, ids=lambda value: "op" if callable(value) else repr(value)[:60]
-)
-@example(texts=[*(text.encode() for text in (*SENTENCES, *MARKS)), *BROKEN])
-@given(texts=st.lists(SOME, max_size=4))
-@settings(max_examples=settings().max_examples // 4)
-def test_step_is_the_op(step: Step, op: Op, texts: list[bytes]) -> None:
-    """On awkward and on random texts: the same as TensorFlow's op."""
-    cut = step.apply(Tokens.whole(string_array(texts))).to_lists()
-    assert cut == [listed(op(text)) for text in texts]
 
 
 def test_empty_padding_is_dropped() -> None:
