@@ -1,5 +1,7 @@
 """Tables of Arrow, pandas, Polars and DuckDB: loaded into an index, and made of hits."""
 
+# own process: Polars, DuckDB
+
 from __future__ import annotations
 
 from collections.abc import Callable

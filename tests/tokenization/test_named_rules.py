@@ -1,5 +1,7 @@
 """Named rules: Keras, Penn Treebank, runs of letters and digits, a pattern, white space."""
 
+# own process: NLTK, which imports scikit-learn
+
 from __future__ import annotations
 
 import re
