@@ -28,8 +28,9 @@ from vocabtool.encoders.encoder import Vectors
 from vocabtool.index.generation import FolderSnapshot
 from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term, Terms
 from vocabtool.search.conditions import Where
-from vocabtool.search.store import ValueCount, ValueCounts, WordStatus
+from vocabtool.search.store import ValueCount, ValueCounts
 from vocabtool.system.ranking import Mask, RankedRows, Rows, Scores
+from vocabtool.tokenization.words import WordStatus
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -156,11 +157,9 @@ class SmallCorpus(FolderSnapshot):
     """
 
     version = ("small", 1)
-    # In place of the properties that read the manifest of an index.
-    rows, mean_length = 0, 0.0
-    fields: Mapping[str, Kind] = {}
-    known_words: Any = None
+    known_words: Any = None  # in place of a property
     searched_fields: tuple[str, ...] = ()
+    calibrated: float | None = None
 
     def __init__(
         self,
@@ -176,8 +175,7 @@ class SmallCorpus(FolderSnapshot):
         self.docs = docs
         self.known_words = known_words
         self.cutter = Cutter(language)
-        self.rows = len(docs)
-        self.fields = fields or {}
+        self.rows, self.fields = len(docs), fields or {}
         self.live = np.ones(len(docs), np.bool_)
         itself: Any = self
         self.keywords = self.vectors = itself
@@ -190,6 +188,9 @@ class SmallCorpus(FolderSnapshot):
         filled = [doc.vector or (0.0,) * dim for doc in docs]
         self._vectors = np.array(filled, np.float32).reshape(len(docs), dim)
         self._without = np.array([not any(vector) for vector in filled], np.bool_)
+
+    def by_chance(self, vector: Vectors) -> float | None:
+        return None
 
     def where(self, asked: Where) -> Mask:
         holds = self._meanings[asked.text]

@@ -11,11 +11,10 @@ import pytest
 from tests.builders.small_corpus import Doc, Pieces, SmallCorpus, Whole
 from vocabtool import ByteStrings, Settings, Vocabulary, Words
 from vocabtool.keywords.cutter import Clause, Term, idf
-from vocabtool.search import store
 from vocabtool.search.query import Query, parse_query
 from vocabtool.search.search import search
-from vocabtool.search.store import KnownWords
 from vocabtool.tokenization.lookup import WordLookup
+from vocabtool.tokenization.words import KnownWords
 
 KNOWN = Whole(["love", "the", "a", "1999"])
 
@@ -138,7 +137,7 @@ def test_the_models_rule_decides_what_is_known(monkeypatch: pytest.MonkeyPatch) 
         return judge(words, asked[-1])
 
     monkeypatch.setattr(Words, "look_up", counting)
-    monkeypatch.setattr(store, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr("vocabtool.tokenization.words.MAX_REMEMBERED", 3)
     for words in (["love", "x1", "love"], ["x1", "x2"], ["x3", "love"], ["love", "x1"]):
         known = [each.known for each in knowledge.statuses(words)]
         assert known == [each == "love" for each in words]

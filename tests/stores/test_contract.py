@@ -164,7 +164,7 @@ def test_similar(library: Library) -> None:
     for row in range(0, 500, 29):
         asked: Any = {"k": 10, "where": "year > 1992" if row % 2 else None, "explain": True}
         found = library.index.similar(small.docs[row].id, **asked)
-        _same(found, find_similar(small, row, small.mean_length, calibrated=None, **asked))
+        _same(found, find_similar(small, row, **asked))
     with pytest.raises(NotFound):
         library.index.similar("no such id")
 

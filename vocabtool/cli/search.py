@@ -43,7 +43,7 @@ INDEX_MODEL = options.gather(
 
 
 def open_index(folder: str | Path, model: dict[str, Any]) -> Index:
-    """Open an index; ``model``: the values of the options ``--model`` and ``--trust``."""
+    """Open an index; ``model``: the values of the options of :data:`INDEX_MODEL`."""
     index = Index.open(folder, **model)
     for note in index.notes:
         tell(note)

@@ -142,16 +142,21 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
     elif kind not in (None, "python"):
         raise VocabtoolError(f"kind {kind!r} needs a path or a name, got {type(model).__name__}")
     kind = cast(EncoderKind, kind or "python")
-    for option, value in values.items():  # refuse options that would be ignored
-        if option not in OPTIONS[kind] and value != "":  # "": no prompt
+    options = replace(options, kind=kind)
+    refuse_options(kind, options)
+    return with_prompts(_open_kind(kind, model, options), options)
+
+
+def refuse_options(kind: EncoderKind, options: EncoderOptions) -> None:
+    """Refuse options that an encoder of this kind would ignore."""
+    for option, value in options.given_options().items():
+        if option not in ("kind", *OPTIONS[kind]) and value != "":  # "": no prompt
             *most, last = [PLAIN_NAMES[k] for k in KINDS if option in OPTIONS[k]]
             owners = f"{', '.join(most)} and {last}" if most else last
             raise VocabtoolError(
                 f"{_flags([option])} is only for {owners}; this model has the kind {kind!r}. Leave "
                 "the option out"
             )
-    options = replace(options, kind=kind)
-    return with_prompts(_open_kind(kind, model, options), options)
 
 
 def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Encoder:

@@ -306,15 +306,16 @@ class Database:
         The first columns must be ``row`` and ``id``, perhaps followed by ``text``.
         """
         statement = f"SELECT {columns} FROM {tables} WHERE row IN (?...)"
-        by_row = {row: (row, *values) for row, *values in self.select(statement, rows.tolist())}
+        numbers = rows.tolist()
+        by_row = {values[0]: values for values in self.select(statement, numbers)}
         try:
-            fetched = [by_row[row] for row in rows.tolist()]
+            fetched = [by_row[row] for row in numbers]
         except KeyError as error:
             missing = f"row {error.args[0]:,} is missing"
             raise InvalidFile(missing, file=str(self.file)) from None
-        for row, *values in fetched:
-            if {*map(type, values[:2])} != {str}:  # id and text
-                raise InvalidFile(f"damaged: row {row:,}", file=str(self.file))
+        for values in fetched:
+            if {*map(type, values[1:3])} != {str}:  # id and text
+                raise InvalidFile(f"damaged: row {values[0]:,}", file=str(self.file))
         return fetched
 
     def checked_rows(self, rows: int) -> Iterator[list[tuple[Any, ...]]]:

@@ -98,7 +98,11 @@ class FolderSnapshot(IndexSnapshot):
         earlier: FolderSnapshot | None = None,
     ) -> None:
         self.commit = commit
-        self.manifest = manifest = commit.manifest
+        manifest = commit.manifest
+        self.manifest, self.rows, self.fields = manifest, manifest.rows, manifest.fields
+        self.searched_fields = manifest.searched_fields
+        self.mean_length = manifest.words / max(manifest.rows, 1)
+        self.calibrated = None if manifest.calibration is None else manifest.calibration.a
         self.model = model
         self.cutter = cutter
         self.live = ~commit.is_deleted

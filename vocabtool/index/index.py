@@ -10,7 +10,17 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar, Unpack
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    NoReturn,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+)
 
 import numpy as np
 
@@ -60,6 +70,7 @@ NO_STOP_WORDS: Final = (
     "no list of stop words for {language}: every word of a query is searched, however common it is"
 )
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
@@ -573,9 +584,7 @@ class Index:
             if vector.shape not in ((dim,), (1, dim)):
                 raise ValueError(f"vector must have {dim} numbers, got shape {vector.shape}")
             vector = vector.reshape(1, dim)
-        return self._read(
-            lambda snapshot: contents.search_texts(snapshot, [request.text], vector, 1, request)
-        )[0]
+        return self._read(contents.search_texts, [request.text], vector, 1, request)[0]
 
     @takes(Searches)
     def search_many(self, request: Searches) -> list[Hits]:
@@ -588,9 +597,7 @@ class Index:
         if isinstance(request.texts, str):
             raise ValueError("texts must be a list of texts, got one text; use search() for it")
         texts, vectors, threads = request.texts, request.vectors, request.threads
-        return self._read(
-            lambda snapshot: contents.search_texts(snapshot, texts, vectors, threads, request)
-        )
+        return self._read(contents.search_texts, texts, vectors, threads, request)
 
     @check_arguments
     def similar(
@@ -607,27 +614,23 @@ class Index:
             rows = [*snapshot.rows_of([id_in_utf8(id_)]).values()]
             if not rows:
                 raise NotFound(f"{self.name}: no document has the id {id_!r}")
-            calibration = snapshot.manifest.calibration
-            return find_similar(
-                snapshot,
-                rows[0],
-                snapshot.mean_length,
-                k=k,
-                calibrated=None if calibration is None else calibration.a,
-                where=where,
-                explain=explain,
-            )
+            return find_similar(snapshot, rows[0], k=k, where=where, explain=explain)
 
         return self._read(read)
 
-    def _read(self, read: Callable[[IndexSnapshot], Result]) -> Result:
+    def _read(
+        self,
+        read: Callable[Concatenate[IndexSnapshot, P], Result],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> Result:
         """Call ``read``, and again if another process deletes the documents that it reads."""
         for _ in range(TRIES - 1):
             try:
-                return read(self._snapshot)
+                return read(self._snapshot, *arguments, **named)
             except DocumentsChanged:
                 continue
-        return read(self._snapshot)
+        return read(self._snapshot, *arguments, **named)
 
     def compact(self, progress: Progress | None = None) -> int:
         """Rewrite the index without deleted rows; return how many were removed.

@@ -39,10 +39,11 @@ from vocabtool.encoders.encoder import (
     STORED,
     WRAPPED,
     Encoder,
+    EncoderOptions,
     FittedWeights,
     Vectors,
 )
-from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder
+from vocabtool.encoders.open_encoder import Model, is_encoder, open_encoder, refuse_options
 from vocabtool.encoders.static import (
     CACHED,
     StaticEncoder,
@@ -64,11 +65,10 @@ from vocabtool.formats.vocabulary_files import facts_of, with_facts
 from vocabtool.index.folder import Configuration, Creation, IndexOptions, Manifest
 from vocabtool.index.measures import NAME_IT, Canaries, compare_canaries
 from vocabtool.keywords.cutter import Cutter
-from vocabtool.search.store import KnownWords
 from vocabtool.system.byte_strings import MappedStrings, hashes_of
 from vocabtool.system.own_files import checksum, from_json, user_cache, whole_file
 from vocabtool.tokenization.rule import tokenizer_file
-from vocabtool.tokenization.words import GivenWords, Words, words_of
+from vocabtool.tokenization.words import GivenWords, KnownWords, Words, words_of
 from vocabtool.vocabulary import Marker, Vocabulary
 
 COMPARED: Final = (*WRAPPED, "fingerprint")  # an error shows both values of these
@@ -250,6 +250,7 @@ class IndexModel:
 
     - ``canaries``: a function that returns some documents of the last commit, with their stored
       vectors. With them, a passed model is checked.
+    - ``can_encode``: whether there is an encoder, opened or not.
 
     Raises :class:`VocabtoolError` for a vocabulary that the index does not need.
     """
@@ -268,8 +269,12 @@ class IndexModel:
         self._files = {name.partition("-")[0]: folder / name for name in manifest.model_files}
         self._configuration = manifest.configuration
         self._given = given
+        self.can_encode = given is not None or manifest.configuration.encoder is not None
         self._options = {**(options or {})}
         self.vocabulary: GivenWords | None = self._options.pop("vocabulary", None)
+        # The vocabulary's path; "" for an object; None if the words are the model's.
+        address = self._configuration.options.get("vocabulary")
+        self._address = address if isinstance(address, str) else None
         if self.vocabulary is None:
             return
         # With a vocabulary, the rule is that of its words and not an option of the model.
@@ -282,12 +287,6 @@ class IndexModel:
             )
         if self._configuration.encoder is not None and self._address is None:
             raise VocabtoolError(f"{self._name}: its model has its own words; omit the vocabulary")
-
-    @property
-    def _address(self) -> str | None:
-        """The vocabulary's path; ``""`` for an object; ``None`` if the words are the model's."""
-        address = self._configuration.options.get("vocabulary")
-        return address if isinstance(address, str) else None
 
     def check(self) -> None:
         """Raise :class:`VocabtoolError` if the caller's model or options make other vectors."""
@@ -381,7 +380,9 @@ class IndexModel:
             known["rule"] = self._rule(str(configuration.rule))
             copy = self._copy()
             if copy is not None:
-                return open_encoder(copy, **{**known, **options})
+                chosen = EncoderOptions(**{**known, **options, "kind": "static"})
+                refuse_options("static", chosen)
+                return StaticEncoder(copy, chosen)
         model = self._recorded_path(configuration.model, "its vectors were made by", "model")
         try:
             return open_encoder(model, **{**known, **options})
@@ -402,11 +403,6 @@ class IndexModel:
         copy = None if "matrix" in self._files else self._copy()
         if copy is not None:
             copy.verify()
-
-    @property
-    def can_encode(self) -> bool:
-        """Whether there is an encoder, opened or not."""
-        return self._given is not None or self._configuration.encoder is not None
 
     def _open_named(self, given: Model) -> Encoder:
         """Open a model for an index that was created without one."""

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -34,11 +35,12 @@ from vocabtool.search.hits import TYPES, Hits
 from vocabtool.search.query import understand
 from vocabtool.search.search import search
 from vocabtool.search.settings import Calibration, Settings
-from vocabtool.search.store import KnownWords, ValueCount, ValueCounts
+from vocabtool.search.store import ValueCount, ValueCounts
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.system.parallel import parallel_map
 from vocabtool.system.ranking import Rows
+from vocabtool.tokenization.words import KnownWords
 
 if TYPE_CHECKING:
     from vocabtool.oov.report import OovReport
@@ -111,25 +113,15 @@ class IndexSnapshot(store.Snapshot, Protocol):
         return self.manifest.index, self.manifest.commit
 
     @property
-    def rows(self) -> int:
-        return self.manifest.rows
-
-    @property
-    def fields(self) -> Mapping[str, Kind]:
-        return self.manifest.fields
-
-    @property
-    def searched_fields(self) -> tuple[str, ...]:
-        return self.manifest.searched_fields
-
-    @property
     def known_words(self) -> KnownWords | None:
         return self.model.known_words
 
-    @property
-    def mean_length(self) -> float:
-        """The mean number of words per row, in the keyword field ``words``."""
-        return self.manifest.words / max(self.manifest.rows, 1)
+    def by_chance(self, vector: Vectors) -> float | None:
+        if self.manifest.chance is None:
+            return None
+        metric = self.manifest.configuration.metric
+        scale = np.linalg.norm(vector) if metric == "inner-product" else 1.0
+        return self.manifest.chance.similarity * float(scale)
 
     def at_one_commit(self) -> AbstractContextManager[IndexSnapshot]:
         """Return a snapshot that never changes, for a ``with`` block."""
@@ -461,14 +453,13 @@ def search_texts(
     ``texts``: ``None`` without one. ``given``: vectors of shape (n, dim); ``None`` to encode texts.
     """
     began = perf_counter()
-    manifest, model = snapshot.manifest, snapshot.model
-    configuration, calibration = manifest.configuration, manifest.calibration
+    model, dim = snapshot.model, snapshot.manifest.configuration.dim
     vectors: Vectors | list[Vectors | None] = [None] * len(texts)
     if given is not None:
         with np.errstate(over="ignore"):  # infinity is refused by the vector leg
             vectors = np.asarray(given, np.float32)
-        if vectors.shape != (len(texts), configuration.dim):
-            wanted = f"shape ({len(texts)}, {configuration.dim})"
+        if vectors.shape != (len(texts), dim):
+            wanted = f"shape ({len(texts)}, {dim})"
             raise ValueError(f"vectors must have {wanted}, got {vectors.shape}")
     elif texts != [None] and settings.fusion != "keyword" and model.encoder is not None:
         to_encode: dict[int, str] = {}  # by the place in ``texts``
@@ -480,26 +471,14 @@ def search_texts(
             encoded = model.encoder.encode_queries([*to_encode.values()])
             for place, vector in zip(to_encode, encoded, strict=True):
                 vectors[place] = vector
-    encoding = perf_counter() - began
-
-    def search_one(query: tuple[str | None, Vectors | None]) -> Hits:
-        text, vector = query
-        chance = None
-        if vector is not None and manifest.chance is not None:
-            scale = np.linalg.norm(vector) if configuration.metric == "inner-product" else 1.0
-            chance = manifest.chance.similarity * float(scale)
-        return search(
-            snapshot,
-            text,
-            vector,
-            settings=settings,
-            calibrated=None if calibration is None else calibration.a,
-            chance=chance,
-            is_own=given is not None,
-            encoding=encoding,
-        )
-
-    queries = zip(texts, vectors, strict=True)
+    answer = partial(
+        search,
+        snapshot,
+        settings=settings,
+        is_own=given is not None,
+        encoding=perf_counter() - began,
+    )
     if len(texts) == 1:
-        return [search_one(query) for query in queries]
-    return [*parallel_map(search_one, queries, workers=threads or os.cpu_count() or 1)]
+        return [answer(texts[0], vectors[0])]
+    queries, workers = zip(texts, vectors, strict=True), threads or os.cpu_count() or 1
+    return [*parallel_map(lambda query: answer(*query), queries, workers=workers)]

@@ -302,8 +302,9 @@ class Cutter:
             # A phrase contains no identifiers, so "WIFI6" finds every "Wi-Fi", not only "Wi-Fi 6".
             yield (Term("surfaces", self.term(token[: bounds[0]])),)
         for pair in beside:
-            is_one_word = all(one.spellings or not one.surfaces for one in pair)
-            if is_one_word and text[pair[0].end : pair[1].start].isspace():
+            edges = (text[pair[0].end - 1] + text[pair[1].start]).translate(SHAPES)
+            meets = edges in ("a0", "0a") and text[pair[0].end : pair[1].start].isspace()
+            if meets and all(one.spellings or not one.surfaces for one in pair):
                 first, second = ["".join(runs_of(canonical(one.surface).text)) for one in pair]
                 if len(first) in boundaries(first + second):
                     yield (Term("words", self.term(first + second)),)

@@ -37,13 +37,8 @@ from vocabtool.keywords.cutter import QUOTED, Clause, Cutter, KeywordQuery, Quer
 from vocabtool.keywords.tokens import is_identifier, is_name
 from vocabtool.search.conditions import Where
 from vocabtool.search.settings import Settings
-from vocabtool.search.store import (
-    Combination,
-    Demand,
-    KnownWords,
-    Snapshot,
-    WordStatus,
-)
+from vocabtool.search.store import Combination, Demand, Snapshot
+from vocabtool.tokenization.words import KnownWords, WordStatus
 
 MAX_OPERATORS: Final = 100  # a text with more is no query of this language: all are words
 MAX_TERMS: Final = 1_000  # of an excluded phrase, and of all alternatives; then all are words

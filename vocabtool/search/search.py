@@ -147,8 +147,6 @@ def search(
     vector: Vectors | None,
     *,
     settings: Settings = DEFAULTS,
-    calibrated: float | None = None,
-    chance: float | None = None,
     without: int | None = None,
     is_own: bool = False,
     encoding: float = 0.0,
@@ -158,10 +156,6 @@ def search(
     - ``text``: ``None`` to search by vector only.
     - ``vector``: float32, shape (dim,). Without it, or if it is zero, only keywords are searched.
       If there is neither a vector nor a text, all documents that satisfy the condition are listed.
-    - ``calibrated``: the weight of keyword search with which the index was calibrated. It is used
-      if ``settings`` have none.
-    - ``chance``: the similarity that unrelated vectors reach by chance. If even the nearest
-      document is no nearer than that, a note says so.
     - ``without``: a row to leave out.
     - ``is_own``: whether the vector does not come from the words of ``text``. Otherwise it is not
       used if the model knows no word of the query.
@@ -193,7 +187,7 @@ def search(
     allowed = snapshot.select(demands, without)
     sort: tuple[tuple[str, bool], ...] = ()
     facets, notes = dict[str, tuple[ValueCount, ...]](), list[str]()
-    if (settings.sort, settings.facets, settings.group_by) != ((), (), None):
+    if settings.sort != () or settings.facets or settings.group_by is not None:
         sort, counted = parse_fields(settings, snapshot)
         if counted:
             facets, notes = count_facets(snapshot, counted, query, allowed)
@@ -211,9 +205,7 @@ def search(
         began=began,
         encoding=encoding,
     )
-    return (
-        retrieval.list_documents() if is_list else retrieval.rank(calibrated, chance, is_own=is_own)
-    )
+    return retrieval.list_documents() if is_list else retrieval.rank(is_own=is_own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -275,8 +267,8 @@ class Retrieval:
             kinds=self.snapshot.fields,
         )
 
-    def rank(self, calibrated: float | None, chance: float | None, *, is_own: bool) -> Hits:
-        """Search both legs and fuse their scores. For the arguments see :func:`search`."""
+    def rank(self, *, is_own: bool) -> Hits:
+        """Search both legs and fuse their scores. ``is_own``: see :func:`search`."""
         snapshot, settings, query = self.snapshot, self.settings, self.query
         vector = None if settings.fusion == "keyword" else self.vector
         limit = max(settings.limit(snapshot.rows), settings.k)
@@ -292,12 +284,12 @@ class Retrieval:
                 notes.append(NOTHING)
             summary, hits, total = self._summary(), list[Hit](), 0
         else:
-            a = settings.base_weight(subword, calibrated)
+            a = settings.base_weight(subword, snapshot.calibrated)
             fused = fuse(candidates, settings.fusion, a, query.m)
             is_mixed = query.words and settings.fusion not in (*ONE_LEG, "unknown-only")
-            if chance is not None and is_mixed and not has_keywords:
-                nearest = float(candidates.similarities[0]) if candidates.dense else np.inf
-                if nearest <= chance:
+            if is_mixed and not has_keywords and candidates.dense and self.vector is not None:
+                nearest, chance = float(candidates.similarities[0]), snapshot.by_chance(self.vector)
+                if chance is not None and nearest <= chance:
                     reached = f"a nonsense query reaches {chance:.3f}"
                     notes.append(f"{BY_CHANCE}: similarity {nearest:.3f}; {reached}")
             hits, total = self._page(candidates, tiers, fused, vector)
@@ -685,32 +677,22 @@ MAX_TELLING: Final = 25  # words; the default of Lucene's MoreLikeThis
 MAX_CHARACTERS: Final = 100_000  # of a document; the rest is not read
 
 
-def find_similar(
-    snapshot: Snapshot,
-    row: int,
-    mean_length: float,
-    *,
-    k: int,
-    calibrated: float | None,
-    where: str | None,
-    explain: bool,
-) -> Hits:
+def find_similar(snapshot: Snapshot, row: int, *, k: int, where: str | None, explain: bool) -> Hits:
     """Search by the vector and the words of highest BM25 weight of the document in ``row``."""
     rows = np.array([row])
     text = snapshot.fetch_documents(rows)[0].text[:MAX_CHARACTERS]
-    words = telling_words(snapshot, text, mean_length)
+    words = telling_words(snapshot, text)
     return search(
         snapshot,
         " ".join(words) or None,
         snapshot.take(rows)[0],
         settings=Settings(k=k, where=where, explain=explain, guarantee=False, literal=True),
-        calibrated=calibrated,
         without=row,
         is_own=True,
     )
 
 
-def telling_words(snapshot: Snapshot, text: str, mean_length: float) -> list[str]:
+def telling_words(snapshot: Snapshot, text: str) -> list[str]:
     """Return the words of a text that have the highest BM25 weights, best first, as written."""
     (terms,) = snapshot.cutter.terms([text])
     counts, spellings = Counter(terms.words.split()), dict[Term, str]()
@@ -728,7 +710,8 @@ def telling_words(snapshot: Snapshot, text: str, mean_length: float) -> list[str
         if frequency > 1:
             weight = idf(snapshot.rows, frequency)
             if term.field == "words":
-                weight = term_score(weight, counts[term.text], terms.count, mean_length)
+                length, mean_length = terms.count, snapshot.mean_length
+                weight = term_score(weight, counts[term.text], length, mean_length)
             weights[term] = weight
     best = sorted(weights, key=weights.__getitem__, reverse=True)[:MAX_TELLING]
     return [spellings[term] for term in best]

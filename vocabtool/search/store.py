@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from sys import getsizeof
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -23,61 +22,9 @@ from vocabtool.keywords.cutter import Clause, Cutter, KeywordQuery, Term
 from vocabtool.search.conditions import Where
 from vocabtool.search.fusion import Candidates
 from vocabtool.system.ranking import RankedRows, Rows
-from vocabtool.tokenization.words import Words
-from vocabtool.vocabulary import STILL_A_VECTOR
+from vocabtool.tokenization.words import KnownWords
 
 MAX_COMPARED: Final = 100  # documents with all parts of a joined word
-MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
-MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
-
-
-@dataclass(frozen=True, slots=True)
-class WordStatus:
-    """The result of looking up a word.
-
-    - ``known``: whether the model's vocabulary contains all keys that the model's rule makes from
-      the word.
-    - ``pieces``: number of subword pieces, or ``None``.
-    """
-
-    known: bool
-    pieces: int | None = None
-
-
-class KnownWords:
-    """Looks up which words a model knows, by the rule of the model. Thread-safe.
-
-    A word is unknown if the rule turns it into an unknown token, or into nothing. ``subword``:
-    whether the model uses subword pieces. ``notes``: what must be told with unknown words.
-    """
-
-    def __init__(self, words: Words) -> None:
-        self.words = words
-        self._remembered: dict[str, WordStatus] = {}
-        self.subword = words.subword
-        notes = words.vocabulary.notes
-        self.notes = tuple(note for note in notes if note.startswith(STILL_A_VECTOR))
-
-    def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
-        """Return the status of each word. New words are looked up in one call of the model."""
-        remembered, judged = self._remembered, dict[str, WordStatus]()
-        new = [word for word in dict.fromkeys(surfaces) if word not in remembered]
-        if new:
-            batch = self.words.look_up(new)
-            missed = np.append(0, np.cumsum(~batch.known[batch.codes]))
-            pieces = None
-            if batch.pieces is not None:
-                pieces = np.append(0, np.cumsum(batch.pieces[batch.codes], dtype=np.int64))
-            for surface, (start, end) in zip(new, pairwise(batch.offsets.tolist()), strict=True):
-                known = start < end and bool(missed[start] == missed[end])
-                count = None if pieces is None else int(pieces[end] - pieces[start])
-                judged[surface] = WordStatus(known, count)
-            kept = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
-            # Another thread may still read the old dictionary, so it is replaced, never cleared.
-            if len(self._remembered) + len(kept) > MAX_REMEMBERED:
-                self._remembered = {}
-            self._remembered.update(kept)
-        return [judged.get(surface) or remembered[surface] for surface in surfaces]
 
 
 FieldValue = str | int | float | bool
@@ -186,25 +133,30 @@ class Snapshot(Protocol):
     - ``version``: the id of the index, and the number of the commit.
     - ``rows``: number of rows, the N in the formula of the idf.
     - ``live``: the selection of all documents.
+    - ``fields``: the kinds of the kept fields.
     - ``known_words``: the words that the model knows, or ``None``.
     - ``searched_fields``: the fields that texts consist of; empty if texts have one field.
+    - ``mean_length``: the mean number of words per row, in the keyword field ``words``.
+    - ``calibrated``: the calibrated weight of keyword search, or ``None``.
 
     Row numbers are int64, shape (n,).
     """
 
     live: Selection
     cutter: Cutter
+    rows: int
+    fields: Mapping[str, Kind]
+    searched_fields: tuple[str, ...]
+    mean_length: float
+    calibrated: float | None
 
     @property
     def version(self) -> tuple[str, int]: ...
     @property
-    def rows(self) -> int: ...
-    @property
-    def fields(self) -> Mapping[str, Kind]: ...
-    @property
     def known_words(self) -> KnownWords | None: ...
-    @property
-    def searched_fields(self) -> tuple[str, ...]: ...
+
+    def by_chance(self, vector: Vectors) -> float | None:
+        """Return the similarity that unrelated vectors reach with ``vector``, if it is known."""
 
     def select(self, demands: Sequence[Demand], without: int | None = None) -> Selection:
         """Select the documents that satisfy all ``demands``. ``without``: a row to leave out.

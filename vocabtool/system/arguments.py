@@ -105,9 +105,9 @@ def takes(
 def check_options(record: Any) -> None:
     """Raise ``ValueError`` for a value that its :func:`vocabtool.choices.option` does not allow."""
     types, choices, ranges, defaults = _rules_of(record.__class__)
-    given = {name: getattr(record, name) for name in types}
     # A default is valid.
-    values = {name: value for name, value in given.items() if value is not defaults[name]}
+    names = [name for name, default in defaults.items() if getattr(record, name) is not default]
+    values = {name: getattr(record, name) for name in names}
     _check_types(values, types)
     for name, allowed in choices.items():
         value = values.get(name)

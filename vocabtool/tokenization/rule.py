@@ -57,6 +57,7 @@ from vocabtool.tokenization.text_arrays import (
     chunks,
     is_filled,
     list_offsets,
+    map_unless_ascii,
     starts_of,
     string_array,
     text_data,
@@ -226,8 +227,8 @@ class LowerEveryScript(ChangeStep):
     description: ClassVar[str] = "lower-case in every script"
     is_local: ClassVar[bool] = True
 
-    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
-        return pc.ascii_lower(values)
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
 
     def change(self, text: bytes) -> bytes:
         return encode(decode(text).lower())

@@ -296,8 +296,8 @@ class CaseFold(ChangeStep):
     description: ClassVar[str] = "fold case and compatibility forms, remove ignorable characters"
     is_local: ClassVar[bool] = True
 
-    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
-        return pc.ascii_lower(values)
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        return map_unless_ascii(values, pc.ascii_lower, self.change)
 
     def change(self, text: bytes) -> bytes:
         return encode(unicodedata.normalize("NFC", "".join(map(_fold, decode(text)))))
@@ -327,9 +327,12 @@ class BertNormalize(ChangeStep):
     def read(cls, model: bytes) -> BertNormalize:
         return cls(bool(wire.flatbuffer_root(model).byte(LOWER_CASE_FIELD)))
 
-    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
-        spaced = pc.replace_substring_regex(values, pattern="[\x01-\x1f\x7f]", replacement=" ")
-        return pc.ascii_lower(spaced) if self.lower else spaced
+    def change_all(self, values: pa.StringArray) -> pa.StringArray:
+        def change_ascii(values: pa.StringArray) -> pa.StringArray:
+            spaced = pc.replace_substring_regex(values, "[\x01-\x1f\x7f]", " ")
+            return pc.ascii_lower(spaced) if self.lower else spaced
+
+        return map_unless_ascii(values, change_ascii, self.change)
 
     def change(self, text: bytes) -> bytes:
         return encode("".join(_bert_character(c, self.lower) for c in decode(text)))

@@ -232,7 +232,7 @@ class Step:
 
 
 class ChangeStep(Step):
-    """Changes each string, by ``change`` (and perhaps ``change_ascii``) or by ``change_all``."""
+    """Changes all strings by ``change_all``, or each that is not ASCII by ``change``."""
 
     __slots__ = ()
 
@@ -240,11 +240,7 @@ class ChangeStep(Step):
         return tokens._replace(values=self.change_all(tokens.values))
 
     def change_all(self, values: pa.StringArray) -> pa.StringArray:
-        return map_unless_ascii(values, self.change_ascii, self.change)
-
-    def change_ascii(self, values: pa.StringArray) -> pa.StringArray:
-        """Change strings of ASCII without NUL. By default, they stay as they are."""
-        return values
+        return map_unless_ascii(values, lambda values: values, self.change)
 
     def change(self, text: bytes) -> bytes:
         raise NotImplementedError

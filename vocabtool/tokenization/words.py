@@ -1,12 +1,15 @@
 """The public ``Words``: the words of texts, and which of them a model knows.
 
+``KnownWords`` remembers which words it knows, for the queries of an index.
+
 Modules that read models are imported inside functions, so that an index opens faster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -41,6 +44,8 @@ NAME_TOKENIZER = (
 OR_NAME: Final = {"##": "bert-uncased or --rule bert-cased", " ": "tiktoken:ENCODING"}
 SUBWORDS: Final[frozenset[Kind]] = frozenset(("sentencepiece", "wordpiece", "bpe", "unigram"))
 How = Literal["recovered", "named", "guessed"]
+MAX_REMEMBERED: Final = 1 << 16  # words; then the cache is cleared
+MAX_REMEMBERED_LENGTH: Final = 100  # characters; longer words rarely repeat
 
 
 class Word(NamedTuple):
@@ -185,6 +190,55 @@ class Words:
     def fingerprint(self) -> str:
         """Hexadecimal SHA-256 of the rule that splits texts into words."""
         return self.tokenizer.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class WordStatus:
+    """The result of looking up a word.
+
+    - ``known``: whether the model's vocabulary contains all keys that the model's rule makes from
+      the word.
+    - ``pieces``: number of subword pieces, or ``None``.
+    """
+
+    known: bool
+    pieces: int | None = None
+
+
+class KnownWords:
+    """Looks up which words a model knows, by the rule of the model. Thread-safe.
+
+    A word is unknown if the rule turns it into an unknown token, or into nothing. ``subword``:
+    whether the model uses subword pieces. ``notes``: what must be told with unknown words.
+    """
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self._remembered: dict[str, WordStatus] = {}
+        self.subword = words.subword
+        notes = words.vocabulary.notes
+        self.notes = tuple(note for note in notes if note.startswith(STILL_A_VECTOR))
+
+    def statuses(self, surfaces: Sequence[str]) -> list[WordStatus]:
+        """Return the status of each word. New words are looked up in one call of the model."""
+        remembered, judged = self._remembered, dict[str, WordStatus]()
+        new = [word for word in dict.fromkeys(surfaces) if word not in remembered]
+        if new:
+            batch = self.words.look_up(new)
+            missed = np.append(0, np.cumsum(~batch.known[batch.codes]))
+            pieces = None
+            if batch.pieces is not None:
+                pieces = np.append(0, np.cumsum(batch.pieces[batch.codes], dtype=np.int64))
+            for surface, (start, end) in zip(new, pairwise(batch.offsets.tolist()), strict=True):
+                known = start < end and bool(missed[start] == missed[end])
+                count = None if pieces is None else int(pieces[end] - pieces[start])
+                judged[surface] = WordStatus(known, count)
+            kept = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
+            # Another thread may still read the old dictionary, so it is replaced, never cleared.
+            if len(self._remembered) + len(kept) > MAX_REMEMBERED:
+                self._remembered = {}
+            self._remembered.update(kept)
+        return [judged.get(surface) or remembered[surface] for surface in surfaces]
 
 
 # What defines the words of an encoder that has none: a file or model, or entries.

@@ -102,7 +102,13 @@ class PostgresSnapshot(IndexSnapshot):
 
     def refresh(self) -> None:
         """Read the manifest of the newest commit. Raises :class:`NotFound` if it was removed."""
-        self.manifest = self._read(lambda opened: self.connections.read_manifest(opened, self.n))
+        self._describe(self._read(lambda opened: self.connections.read_manifest(opened, self.n)))
+
+    def _describe(self, manifest: Manifest) -> None:
+        self.manifest, self.rows, self.fields = manifest, manifest.rows, manifest.fields
+        self.searched_fields = manifest.searched_fields
+        self.mean_length = manifest.words / max(manifest.rows, 1)
+        self.calibrated = None if manifest.calibration is None else manifest.calibration.a
 
     @contextmanager
     def at_one_commit(self) -> Iterator[PostgresSnapshot]:
@@ -137,7 +143,8 @@ class PostgresSnapshot(IndexSnapshot):
                 frequencies[distinct[place - 1]] = (number, count)
         record, (_, *scores), *_ = rows[0]
         manifest = Manifest.decode(record)
-        self.manifest, self._thread.statistics = manifest, Statistics(manifest, frequencies)
+        self._describe(manifest)
+        self._thread.statistics = Statistics(manifest, frequencies)
         counts = {term: count for term, (_, count) in frequencies.items()}
         return counts, dict(zip(joined or (), scores, strict=True))
 
