@@ -93,6 +93,11 @@ EncoderKind = Literal[
     "tensorflow", "static", "model2vec", "onnx", "sentence-transformers", "openai", "python"
 ]
 KINDS: Final[tuple[EncoderKind, ...]] = get_args(EncoderKind)
+MODEL_FORMS: Final = (
+    "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
+    "onnx:FOLDER-FILE-OR-NAME, sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, "
+    "python:package.module:attribute"
+)
 Weighting = Literal["none", "idf"]
 WEIGHTINGS: Final[tuple[Weighting, ...]] = get_args(Weighting)
 Pooling = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]

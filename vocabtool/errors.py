@@ -29,6 +29,7 @@ GIT_LFS: Final = (
     "a pointer of Git LFS, not the file itself",
     "Fetch the file with `git lfs pull`.",
 )
+PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
 
 class VocabtoolError(Exception):
@@ -213,6 +214,18 @@ def reading(file: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise NotFound(f"{file}: {error.strerror or error}") from error
+
+
+@contextmanager
+def library_errors(what: str) -> Iterator[None]:
+    """Turn errors of a library, including panics of its Rust code, into :class:`InvalidFile`."""
+    try:
+        yield
+    except BaseException as error:
+        is_of_library = isinstance(error, Exception) or type(error).__name__ == PANIC
+        if isinstance(error, VocabtoolError) or not is_of_library:
+            raise
+        raise InvalidFile(f"{what}: {error}") from error
 
 
 def refuse_pointer(head: bytes) -> None:

@@ -221,7 +221,17 @@ def delete_command(
     if whole_index:
         if ids or where is not None or force:
             raise click.UsageError("--whole-index takes no IDs, --where or --force")
-        return _remove(folder, dry_run)
+        store = store_class(folder)
+        if issubclass(store, FolderStore):
+            raise click.UsageError(
+                f"--whole-index needs the address of an index, got the folder {folder}; remove the "
+                "folder instead"
+            )
+        # The index is not opened, because it may be damaged.
+        for what, size in store.remove_at(folder, dry_run=dry_run):
+            more = "" if size is None else f", with {plural(size, 'document', 'documents')}"
+            tell(f"{what} {'would be ' * dry_run}removed{more}")
+        return 0
     if bool(ids) == (where is not None):
         raise click.UsageError("pass IDs, --where CONDITION, or --whole-index")
     if force and where is None:
@@ -234,17 +244,3 @@ def delete_command(
     left = len(index) - count if dry_run else len(index)
     tell(f"{share} {'would be ' * dry_run}deleted, {left:,} left")
     return _tell_missing(missing)
-
-
-def _remove(address: str, dry_run: bool) -> int:
-    """Remove an index without opening it, because it may be damaged."""
-    store = store_class(address)
-    if issubclass(store, FolderStore):
-        raise click.UsageError(
-            f"--whole-index needs the address of an index, got the folder {address}; remove the "
-            "folder instead"
-        )
-    for what, documents in store.remove_at(address, dry_run=dry_run):
-        count = "" if documents is None else f", with {plural(documents, 'document', 'documents')}"
-        tell(f"{what} {'would be ' * dry_run}removed{count}")
-    return 0

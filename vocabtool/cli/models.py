@@ -12,14 +12,12 @@ from vocabtool.choices import FOLDS, NAMED, Only
 from vocabtool.cli import options, output
 from vocabtool.formats import vocabulary_files
 from vocabtool.formats.files import split_name
+from vocabtool.formats.vocabulary_files import FileFormat
 from vocabtool.system.messages import percent, plural, tell
 
 if TYPE_CHECKING:
     from vocabtool.comparison.compare import Diff
     from vocabtool.documents.options import ReadOptions
-    from vocabtool.tokenization.words import Words
-
-EXTRACT_FORMATS = ("text", "json", "csv", "parquet")
 
 MODEL_HELP = """MODEL is the folder of a SavedModel, a frozen graph's .pb, a TensorFlow Hub handle
 (https://...) that is in the local cache, or another file with a vocabulary: a .keras archive, a
@@ -71,12 +69,12 @@ def inspect_command(model: str, show_all: bool, report_format: Literal["table", 
 @click.option(
     "--format",
     "form",
-    type=click.Choice(EXTRACT_FORMATS),
+    type=click.Choice(get_args(FileFormat)),
     help="text: one entry a line; csv: with ids; json and parquet: everything. "
     "[default: by the ending of FILE; text for .txt or no ending]",
 )
 @options.OUTPUT
-def extract_command(model: str, form: vocabulary_files.FileFormat | None, file: str) -> None:
+def extract_command(model: str, form: FileFormat | None, file: str) -> None:
     """Write the words of one vocabulary in MODEL, in the order of their ids.
 
     By default, this is the largest lookup table, else the largest list. MODEL#NAME names another.
@@ -140,19 +138,12 @@ def words_command(
 ) -> None:
     """Show how MODEL splits TEXT into words, and which words it knows."""
     from vocabtool.reports.inspection import words_report
+    from vocabtool.tokenization.words import words_of
 
-    report = words_report(open_words(model, rule), texts)
+    report = words_report(words_of(model, rule), texts)
     output.deliver_report(report, "-", None, report_format)
 
 
-def open_words(model: str, rule: str | None) -> Words:
-    from vocabtool.tokenization.words import Words
-
-    path, name = split_name(model)
-    return Words.of(path, name=name, rule=rule)
-
-
-DiffFormat = Literal["text", "json", "csv", "parquet"]
 WHOLE: Final = (".json", ".html")  # endings of files that contain the whole comparison
 BATCH_BYTES: Final = 4 << 20  # bytes of text per batch
 
@@ -188,7 +179,7 @@ by the text that they stand for: `the` of WordPiece equals `▁the` and `Ġthe`,
 @click.option(
     "--format",
     "form",
-    type=click.Choice(get_args(DiffFormat)),
+    type=click.Choice(get_args(FileFormat)),
     help="text: tables on a terminal, else complete tab-separated lists; json: everything; csv and "
     "parquet: complete lists. [default: by the ending of -o, else text]",
 )
@@ -214,7 +205,7 @@ def diff_command(
     corpus: tuple[str, ...],
     read: ReadOptions,
     rule: str | None,
-    form: DiffFormat | None,
+    form: FileFormat | None,
     file: str,
     html: str | None,
     limit: int | None,

@@ -12,7 +12,7 @@ import click
 
 from vocabtool.choices import LimitedFigure, MaskMode
 from vocabtool.cli import output
-from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE, open_words
+from vocabtool.cli.models import WORDS_MODEL, WORDS_RULE
 from vocabtool.cli.options import HTML, OUTPUT, TEXTS
 from vocabtool.documents.files import kind_of
 from vocabtool.documents.options import ReadOptions
@@ -20,7 +20,7 @@ from vocabtool.documents.reading import BATCH_BYTES, Batch, ReadLog, left_out
 from vocabtool.reports.report import format_of
 from vocabtool.system.messages import percent, plural, tell
 from vocabtool.tokenization.text_arrays import as_bytes
-from vocabtool.tokenization.words import Words
+from vocabtool.tokenization.words import Words, words_of
 from vocabtool.vocabulary import decode, encode, printable, safe
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def oov_command(
         )
     output.check_files(file, html, form, () if mask is not None else output.REPORT_ENDINGS)
     output.tell_how_read(files, read)
-    words = open_words(model, rule)
+    words = words_of(model, rule)
     if fail_over.keys() & {"split3", "fertility"} and not words.subword:
         raise click.UsageError(
             f"{model} knows whole words, but the limits split3 and fertility of --fail-over are "

@@ -100,10 +100,14 @@ def file_option(*names: str, metavar: str = "FILE", **attributes: Any) -> Decora
 
 def check_rule(context: click.Context, option: click.Parameter, spec: str | None) -> str | None:
     if spec is not None:
-        from vocabtool.tokenization.rule import makes_pieces, parse_rule, tokenizer_file
+        from vocabtool.tokenization.rule import makes_pieces, names_tokenizer, parse_rule
 
         try:
-            if tokenizer_file(spec) is None and not makes_pieces(spec):
+            if names_tokenizer(spec):
+                from vocabtool.tokenization.tokenizer_files import tokenizer_file
+
+                tokenizer_file(spec)  # raises an error for a damaged folder
+            elif not makes_pieces(spec):
                 parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error

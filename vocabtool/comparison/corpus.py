@@ -35,7 +35,7 @@ from vocabtool.errors import VocabtoolError
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.parallel import in_batches
 from vocabtool.tokenization.lookup import without_blanks
-from vocabtool.tokenization.rule import Rule, parse_rule, tokenizer_file
+from vocabtool.tokenization.rule import Rule, names_tokenizer, parse_rule
 from vocabtool.tokenization.text_arrays import as_bytes
 from vocabtool.tokenization.words import Words
 from vocabtool.vocabulary import Vocabulary
@@ -110,7 +110,7 @@ def count_use(
 
     ``folds`` apply to entries and tokens. Raises :class:`VocabtoolError` for an unknown rule.
     """
-    if tokenizer_file(rule) is not None:
+    if names_tokenizer(rule):
         raise VocabtoolError(
             f"the rule {rule} makes pieces, but one rule for both vocabularies must make words, "
             f"for example {RULE}; without a rule, each tokenizer splits the corpus by its own"

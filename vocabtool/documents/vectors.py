@@ -46,7 +46,7 @@ from vocabtool.errors import (
     reading,
     refuse_pointer,
 )
-from vocabtool.formats.binary_vectors import read_array_head
+from vocabtool.formats.files import read_array_head
 from vocabtool.vocabulary import decode
 
 Vectors: TypeAlias = NDArray[np.float32]

@@ -70,7 +70,7 @@ from vocabtool.streams.stream import Stream
 from vocabtool.system.messages import Progress, documents_done, measure_speed, plural
 from vocabtool.system.parallel import closed_after
 from vocabtool.tokenization.lookup import WordLookup, without_blanks
-from vocabtool.tokenization.token_limit import count_cut, cut_note
+from vocabtool.tokenization.token_limit import cut_note
 from vocabtool.vocabulary import encode, printable
 
 SLAB_ROWS: Final = 1024  # or one batch of the encoder, if that is larger
@@ -455,7 +455,7 @@ def unknown_words(words: WordLookup, max_tokens: int | None = None) -> tuple[pa.
 
     The words are an Arrow list of ``string``, length n, and may be invalid UTF-8.
     """
-    too_long, tokens_cut = count_cut(words, max_tokens)
+    too_long, tokens_cut = words.count_cut(max_tokens)
     words = without_blanks(words)
     texts = np.repeat(np.arange(len(words.offsets) - 1), np.diff(words.offsets))
     codes, distinct = words.codes, words.distinct

@@ -39,13 +39,12 @@ from vocabtool.documents.batch import Measure, ReadLog
 from vocabtool.documents.options import ReadOptions
 from vocabtool.errors import InvalidFile, OperatorFailed, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import json_file
-from vocabtool.formats.encoder_files import read_settings
+from vocabtool.formats.encoder_files import PROMPTS, read_settings
 from vocabtool.system.arguments import check_options
 from vocabtool.system.messages import Progress
 from vocabtool.system.own_files import whole_file
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.text_arrays import as_bytes, texts_array
-from vocabtool.tokenization.token_limit import CountTokens, count_cut
 from vocabtool.tokenization.words import GivenWords, Words
 from vocabtool.vocabulary import text_bytes
 
@@ -335,6 +334,8 @@ class Encoder(ABC):
         """How texts are measured that are cut for the model; ``None`` if by their words."""
         if self.words is None or (self.max_tokens is None and not self.words.subword):
             return None
+        from vocabtool.tokenization.token_limit import CountTokens  # a search counts no tokens
+
         return Measure(CountTokens(self.words), self.max_tokens)
 
     @property
@@ -355,7 +356,7 @@ class Encoder(ABC):
         if self.max_tokens is None or self.words is None:
             return EncodedTexts(self.encode(texts))
         # Readers have checked the length of a text; a prompt before it may pass the limit.
-        cut = count_cut(self.words.tokenizer.look_up(texts_array(texts)), self.max_tokens)
+        cut = self.words.tokenizer.look_up(texts_array(texts)).count_cut(self.max_tokens)
         return EncodedTexts(self.encode(texts), *cut)
 
     def encode_queries(self, texts: Texts) -> Vectors:
@@ -459,7 +460,6 @@ def unit_length(vectors: Vectors) -> Vectors:
 
 PROMPT_OPTIONS: Final = ("prompt_query", "prompt_document")
 WRAPPED: Final = (*PROMPT_OPTIONS, "dim")  # options that apply to any encoder but word vectors
-PROMPTS: Final = "config_sentence_transformers.json"
 DOCUMENT_NAMES: Final = ("document", "passage", "corpus")  # the first of them that is there
 MAX_PROMPT: Final = 1 << 14  # characters
 POOLING: Final = "*_Pooling/config.json"
@@ -495,7 +495,7 @@ class PromptEncoder(Encoder):
         )
         self.max_tokens = encoder.max_tokens
         if self.max_tokens is not None and prompts.document and encoder.words is not None:
-            _, tokens = count_cut(encoder.words.look_up([prompts.document]), 0)
+            _, tokens = encoder.words.look_up([prompts.document]).count_cut(0)
             self.max_tokens = max(self.max_tokens - tokens, 0)
 
     def __repr__(self) -> str:

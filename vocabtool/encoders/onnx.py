@@ -32,7 +32,6 @@ from vocabtool.choices import Pooling
 from vocabtool.encoders.encoder import (
     DEFAULT_BATCH,
     PROBE,
-    PROMPTS,
     Encoder,
     EncoderOptions,
     Texts,
@@ -42,11 +41,11 @@ from vocabtool.encoders.encoder import (
     hash_files,
     unit_length,
 )
-from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
+from vocabtool.errors import InvalidFile, UnsupportedFormat, library_errors, reading
 from vocabtool.formats import encoder_files, hf_tokenizer, tokenizer_folder
 from vocabtool.formats.files import MAX_NAMED, find_folder
 from vocabtool.formats.tokenizer_folder import LOWER
-from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, library_errors, without_own_keys
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, without_own_keys
 from vocabtool.tokenization.token_limit import TokenLimit
 from vocabtool.tokenization.words import Words
 
@@ -79,7 +78,7 @@ class OnnxEncoder(Encoder):
         path = Path(model)
         self._path = path if path.exists() else find_folder(model)
         self._files = files = encoder_files.find_onnx(self._path)
-        folders = (folder for folder in files.folders if (folder / PROMPTS).is_file())
+        folders = (folder for folder in files.folders if (folder / encoder_files.PROMPTS).is_file())
         self.folder = next(folders, files.tokenizer.parent)
         self._external, self._is_dynamic = encoder_files.check_graph(files.model)
         with reading(str(files.model)):

@@ -15,7 +15,6 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from importlib.metadata import entry_points
@@ -24,7 +23,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from vocabtool.choices import KINDS, EncoderKind
+from vocabtool.choices import KINDS, MODEL_FORMS, EncoderKind
 from vocabtool.encoders.encoder import (
     DEFAULT_BATCH,
     PROBE,
@@ -37,12 +36,8 @@ from vocabtool.encoders.encoder import (
     decode_texts,
     with_prompts,
 )
-from vocabtool.encoders.sentence_transformers import MODEL_FILES, WEIGHTS
 from vocabtool.encoders.static import VectorFile
-from vocabtool.errors import NotFound, OperatorFailed, UnknownFormat, VocabtoolError, reading
-from vocabtool.formats import encoder_files, files, word_vectors
-from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, NUMPY_MAGIC, WORD2VEC
-from vocabtool.formats.reader import Source
+from vocabtool.errors import NotFound, OperatorFailed, VocabtoolError
 from vocabtool.tokenization.words import words_of
 
 Model = str | Path | Encoder | VectorFile | Callable[[list[str]], Any]
@@ -80,11 +75,6 @@ HOMES: Final[Mapping[EncoderKind, str]] = {
     "sentence-transformers": "sentence_transformers:SentenceTransformersEncoder",
     "openai": "openai:OpenAIEncoder",
 }
-FORMS: Final = (
-    "use a prefix: tensorflow:FOLDER-OR-HANDLE, static:FILE, model2vec:FOLDER-OR-NAME, "
-    "onnx:FOLDER-FILE-OR-NAME, sentence-transformers:FOLDER-OR-NAME, openai:MODEL@URL, "
-    "python:package.module:attribute"
-)
 
 
 def open_encoder(model: Model, options: EncoderOptions | None = None, **arguments: Any) -> Encoder:
@@ -136,7 +126,9 @@ def _open(model: Model, options: EncoderOptions) -> Encoder:
             if of_packages:
                 kind, model = "python", of_packages[0].load()(rest)
             elif kind is None:
-                kind = _recognise(model)
+                from vocabtool.formats import detection  # loads the readers of all formats
+
+                kind = detection.encoder_kind(model)
     elif isinstance(model, VectorFile):
         kind = "static"
     elif kind not in (None, "python"):
@@ -171,7 +163,9 @@ def _open_kind(kind: EncoderKind, model: Model, options: EncoderOptions) -> Enco
         values = options.given_options()
         return _open_already(fn, None, [n for n in ("fingerprint", "max_batch") if n in values])
     if not callable(fn):
-        raise VocabtoolError(f"wanted an encoder or a callable, got {type(fn).__name__}; {FORMS}")
+        raise VocabtoolError(
+            f"wanted an encoder or a callable, got {type(fn).__name__}; {MODEL_FORMS}"
+        )
     return PythonEncoder(fn, options, source)
 
 
@@ -192,86 +186,6 @@ def _open_already(encoder: Any, kind: EncoderKind | None, ignored: Iterable[str]
 
 def _flags(options: Iterable[str]) -> str:
     return ", ".join(f"--{option.replace('_', '-')}" for option in options)
-
-
-def _recognise(model: str | Path) -> EncoderKind:
-    """Return the kind of a model by its content, or by its form if it is a Hub handle."""
-    if isinstance(model, str) and files.HANDLE.match(model):
-        return "tensorflow"
-    path = Path(model)
-    if path.is_file():
-        return _recognise_file(path)
-    if not path.is_dir():
-        raise NotFound(f"{model}: no such file or folder. If this is a name, {FORMS}")
-    if files.graphs_file_in(path) is not None:
-        return "tensorflow"
-    try:
-        encoder_files.find_static(path)
-    except UnknownFormat as error:
-        no_embedding = f"model2vec: {error.what}"
-    else:
-        return "model2vec"
-    has_modules = any((path / name).is_file() for name in MODEL_FILES)
-    if has_modules and any((path / name).is_file() for name in WEIGHTS):
-        return "sentence-transformers"
-    try:
-        encoder_files.find_onnx(path)
-    except UnknownFormat as error:
-        no_graph = f"onnx: {error.what}"
-    else:
-        return "onnx"
-    if has_modules:
-        return "sentence-transformers"
-    raise UnknownFormat(
-        f"{path}: not the folder of an embedding model. {FORMS[0].upper()}{FORMS[1:]}",
-        (
-            f"tensorflow: the folder contains none of {', '.join(files.SAVED_MODELS)}",
-            f"sentence-transformers: the folder contains neither {' nor '.join(MODEL_FILES)}",
-            no_embedding,
-            no_graph,
-        ),
-    )
-
-
-def _recognise_file(file: Path) -> EncoderKind:
-    """Return the kind of a model in one file. Raises :class:`UnknownFormat` for other files."""
-    from vocabtool.formats import detection, onnx
-    from vocabtool.formats.saved_model import graph_files
-
-    vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
-    with reading(str(file)):
-        source = Source.open(file)
-        if source.head.startswith(NUMPY_MAGIC):
-            return "static"  # if the file with its words is missing, opening raises an error
-        if encoder_files.is_safetensors(source.head):
-            return "model2vec"
-        if detection.refusal(source) is None and word_vectors.READER.recognise(source) is None:
-            return "static"  # the usual text: no reader of another format is asked
-        reader = detection.find(source)
-        if reader in vector_readers:
-            return "static"
-        if reader is graph_files.GRAPH_FILE:
-            return "tensorflow"
-        if reader is onnx.READER:
-            encoder_files.find_onnx(file)  # raises an error if this is no encoder
-            return "onnx"
-    tried = tuple(f"{reader.format}: {reader.recognise(source)}" for reader in vector_readers)
-    if reader is not graph_files.OTHER_GRAPH:
-        form = reader.format
-        if reader is detection.JSON:
-            with suppress(VocabtoolError):
-                form = detection.read(file)[1].format or form
-        what = (
-            f"its format is {form}, which has no vectors. Train word vectors on your texts "
-            "(vocabtool train FILE... -o words.npz), or pass this file as the --vocabulary of "
-            "your own vectors, of python:... or of openai:..."
-        )
-        raise UnknownFormat(f"{file}: neither word vectors nor a graph; {what}", tried)
-    try:
-        graph_files.open_graphs(file)
-    except UnknownFormat as error:
-        raise UnknownFormat(error.what, (*error.tried, *tried)) from error
-    return "tensorflow"
 
 
 WANTED: Final = "wanted python:package.module:attribute"

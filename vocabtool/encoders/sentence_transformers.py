@@ -15,7 +15,6 @@ import numpy as np
 
 from vocabtool.encoders.encoder import (
     DEFAULT_BATCH,
-    PROMPTS,
     Encoder,
     EncoderOptions,
     Texts,
@@ -25,19 +24,19 @@ from vocabtool.encoders.encoder import (
     hash_files,
 )
 from vocabtool.errors import InvalidFile, UnsupportedFormat, VocabtoolError
-from vocabtool.formats.encoder_files import LIBRARY, MODULES, read_settings
+from vocabtool.formats import encoder_files
+from vocabtool.formats.encoder_files import CONFIG, LIBRARY, MODULES, PROMPTS, SAFE_WEIGHTS
 from vocabtool.formats.files import find_folder
 from vocabtool.system.native_import import load_triton
 from vocabtool.tokenization.token_limit import MOST
 from vocabtool.tokenization.words import Words
 
 PADDED: Final = 32  # texts padded to the same length: the library's default
-MODEL_FILES: Final = (MODULES, PROMPTS)  # a model has one of these
 PICKLED: Final = frozenset((".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"))
-SAFE_WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")  # preferred to pickles
-WEIGHTS: Final = (*SAFE_WEIGHTS, "pytorch_model.bin", "pytorch_model.bin.index.json")
 INSTALL: Final = "is not installed: pip install '.[sentence-transformers]'"
 TRUST: Final = "use --trust (in Python trust=True)"
+OWN_FUNCTION: Final = "load it in a function of your own and use --rerank python:MODULE:NAME"
+HEADS: Final = ("ForSequenceClassification", "ForCausalLM")  # architectures that can score pairs
 
 
 class SentenceTransformersEncoder(Encoder):
@@ -98,6 +97,35 @@ class SentenceTransformersEncoder(Encoder):
         return SentenceTransformersEncoder, (self.folder, self.options)
 
 
+class CrossEncoder:
+    """Scores texts for a query. Only one thread at a time runs it; other threads wait."""
+
+    def __init__(self, folder: Path) -> None:
+        check_files(folder, OWN_FUNCTION)
+        heads = encoder_files.find_settings((folder,), CONFIG)[1].get("architectures")
+        kind = encoder_files.find_settings((folder,), PROMPTS)[1].get("model_type")
+        if kind != "CrossEncoder" and not any(
+            str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
+        ):  # sentence-transformers would add a head of random numbers
+            wanted = " or ".join(f"*{head}" for head in HEADS)
+            what = f"not a cross-encoder: its architectures are {heads!s:.80}, not {wanted}"
+            raise UnsupportedFormat(what, file=str(folder))
+        # The model may name any function of torch as its activation: none is looked up.
+        self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)
+        self._lock = Lock()
+        labels = int(self._model.num_labels)
+        if labels != 1:
+            what = (
+                f"it returns {labels:,} numbers for a query and a text; a cross-encoder returns one"
+            )
+            raise UnsupportedFormat(what, file=str(folder))
+
+    def __call__(self, query: str, texts: list[str], /) -> Any:
+        pairs = [(query, text) for text in texts]
+        with self._lock:
+            return self._model.predict(pairs, batch_size=PADDED, show_progress_bar=False)
+
+
 def load(
     folder: Path,
     kind: Literal["SentenceTransformer", "CrossEncoder"],
@@ -156,7 +184,7 @@ def check_device(device: str) -> None:
 def check_files(folder: Path, advice: str = TRUST) -> None:
     """Refuse modules from outside the library, and pickled weights without safetensors."""
     file = folder / MODULES
-    modules = read_settings(file, list) if file.is_file() else []
+    modules = encoder_files.read_settings(file, list) if file.is_file() else []
     if not all(isinstance(module, dict) for module in modules):
         raise InvalidFile("wanted a list of objects", file=str(file))
     for module in (str(entry.get("type")) for entry in modules):

@@ -60,14 +60,12 @@ from vocabtool.encoders.encoder import (
     hash_files,
     unit_length,
 )
-from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, reading
+from vocabtool.errors import InvalidFile, NotFound, VocabtoolError, library_errors, reading
 from vocabtool.formats import encoder_files
 from vocabtool.formats.encoder_files import EMBEDDINGS, MAPPING, TOKEN_WEIGHTS
 from vocabtool.formats.files import find_folder
-from vocabtool.formats.word_vectors import WordVectors
 from vocabtool.system.own_files import CACHE, user_cache
 from vocabtool.system.parallel import in_batches
-from vocabtool.tokenization.hf_tokenizer import library_errors
 from vocabtool.tokenization.lookup import WordLookup
 from vocabtool.tokenization.rule import guess_rule
 from vocabtool.tokenization.text_arrays import TokenCodes, starts_of, texts_array
@@ -438,6 +436,8 @@ class VectorFile:
     """
 
     def __init__(self, file: str | Path) -> None:
+        from vocabtool.formats.word_vectors import WordVectors  # an index has a copy of them
+
         self.file = Path(file)
         with reading(str(self.file)):
             facts = self.file.stat()

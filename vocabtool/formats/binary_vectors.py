@@ -6,9 +6,8 @@ does not.
 
 NumPy: an ``.npz`` archive (a zip) with the arrays ``words`` (text) and ``vectors``, or an ``.npy``
 file and a ``.txt`` file of the same name, which has one word per line. ``vocabtool train`` also
-writes the array ``rule``, which says how the training texts were split into words. Layout:
-numpy.org/doc/stable/reference/generated/numpy.lib.format.html. The header of an array is a Python
-dictionary as text. The header is matched by a regular expression, never evaluated.
+writes the array ``rule``, which says how the training texts were split into words. ``files.py``
+reads arrays.
 
 fastText (``.bin``, quantised ``.ftz``): facebookresearch/fastText, src/fasttext.cc (signModel,
 saveModel), src/args.cc, src/dictionary.cc. The parts of a file, all little-endian:
@@ -24,7 +23,6 @@ saveModel), src/args.cc, src/dictionary.cc. The parts of a file, all little-endi
 from __future__ import annotations
 
 import io
-import math
 import re
 import struct
 import sys
@@ -33,7 +31,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +39,7 @@ from numpy.typing import NDArray
 from vocabtool.choices import MAX_DIM, NAMED
 from vocabtool.errors import InvalidFile, NotFound, UnsupportedFormat, VocabtoolError, reading
 from vocabtool.formats import files, json_file, word_list
-from vocabtool.formats.files import map_file
+from vocabtool.formats.files import NUMPY_MAGIC, FloatMap, map_file, open_array, read_array_head
 from vocabtool.formats.reader import Findings, PassedOver, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.formats.zip_archive import ZIP, ZipArchive
@@ -172,62 +170,12 @@ WORD2VEC: Final = Reader(
 
 # NumPy.
 
-NUMPY_MAGIC: Final = b"\x93NUMPY"
 WORDS: Final = "words.npy"  # as ``numpy.savez(FILE, words=..., vectors=...)`` names them
 VECTORS: Final = "vectors.npy"
 RULE: Final = "rule.npy"
 MAX_RULE: Final = 4_096  # characters
 RULES: Final = f"{', '.join(NAMED)} or regex:PATTERN (at most {MAX_RULE:,} characters)"
-MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
-DICTIONARY: Final = re.compile(
-    rb"\{'descr': *'([<>|=]?[a-zA-Z][0-9]{0,9})', *'fortran_order': *(True|False), *"
-    rb"'shape': *\(((?:[0-9]{1,18},? ?){0,8})\),? *\} *\n?"
-)
-FloatMap = np.memmap[Any, np.dtype[np.floating[Any]]]
 LOCAL_HEADER: Final = 30  # bytes, then a name and an extra field (PKWARE's APPNOTE.TXT, 4.3.7)
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayHead:
-    """The header of a ``.npy`` array. ``start``, ``size``: its and the values' length in bytes."""
-
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
-    start: int
-    size: int
-
-
-def read_array_head(file: BinaryIO) -> ArrayHead:
-    """Read an array's header, and leave ``file`` at the first value.
-
-    Raises :class:`InvalidFile`, and :class:`UnsupportedFormat` for values that are neither numbers
-    nor text.
-    """
-    fixed = file.read(8)
-    if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
-        raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
-    width = 2 if fixed[6] == 1 else 4
-    length = int.from_bytes(file.read(width), "little")
-    if length > MAX_HEAD:
-        raise InvalidFile(f"an array header of {length:,} bytes, wanted at most {MAX_HEAD:,}")
-    text = file.read(length)
-    match = DICTIONARY.fullmatch(text)
-    if match is None:
-        raise UnsupportedFormat(f"not an array of numbers or text: its header is {text[:80]!r}")
-    descr, by_column, shape = match.groups()
-    try:
-        dtype = np.dtype(descr.decode())
-        sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
-    except (TypeError, ValueError) as error:
-        what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
-        raise InvalidFile(what) from error
-    if dtype.hasobject:
-        raise UnsupportedFormat(
-            "an array of Python objects is a pickle, which is never loaded: save array.astype(str)"
-        )
-    order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
-    return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
 
 
 def _recognise_numpy(source: Source) -> str | None:
@@ -295,23 +243,6 @@ def _open_vectors(file: Path) -> FloatMap:
     names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
     start = member.header_offset + LOCAL_HEADER + names
     return open_array(file, start, start + member.file_size)
-
-
-def open_array(file: Path, start: int = 0, end: int | None = None) -> FloatMap:
-    """Memory-map a two-dimensional ``.npy`` array of floats, stored in bytes ``start:end``."""
-    with file.open("rb") as opened:
-        size = opened.seek(0, 2)
-        opened.seek(start)
-        head = read_array_head(opened)
-    if len(head.shape) != 2 or head.dtype.kind != "f" or not head.size:
-        what = f"an array of type {head.dtype} and shape {head.shape}"
-        raise UnsupportedFormat(f"{what}, wanted two-dimensional floats")
-    start += head.start
-    there = min(size if end is None else end, size) - start
-    if head.size != there:
-        what = f"an array of shape {head.shape} needs {head.size:,} bytes, got {there:,}"
-        raise InvalidFile(what, offset=start)
-    return np.memmap(file, head.dtype, "r", start, head.shape, head.order)
 
 
 def _array_words(data: bytes) -> Iterator[bytes]:

@@ -8,6 +8,8 @@ In a folder without a SavedModel, every recognised top-level file is read. A pla
 only if its name is ``vocab*.txt``, ``words*.txt``, ``tokens*.txt``, ``dict*.txt`` or ``*.vocab``. A
 ``.vocab`` file is not read if there is a ``.model`` file of the same name. Pickles, weights and
 subfolders are skipped. Links are followed only in a Hugging Face cache (``../../blobs/<name>``).
+
+The last part finds the kind of encoder that a file or folder contains.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
+from vocabtool.choices import MODEL_FORMS, EncoderKind
 from vocabtool.errors import (
+    NotFound,
     UnknownFormat,
     UnsupportedFormat,
     VocabtoolError,
@@ -42,6 +47,8 @@ from vocabtool.formats import (
     word_list,
     word_vectors,
 )
+from vocabtool.formats.binary_vectors import FASTTEXT, NUMPY, WORD2VEC
+from vocabtool.formats.encoder_files import ALL_WEIGHTS, MODEL_FILES
 from vocabtool.formats.files import MAX_FILES, leads_away
 from vocabtool.formats.reader import HEAD, Finding, Findings, PassedOver, Reader, Source
 from vocabtool.formats.saved_model import graph_files
@@ -314,3 +321,80 @@ def _read_in_folder(path: Path) -> Findings:
         return Findings()
     result = reader.read(source)
     return replace(result, format=result.format or reader.format)
+
+
+def encoder_kind(model: str | Path) -> EncoderKind:
+    """Return the kind of an encoder by its content, or by its form if it is a Hub handle."""
+    if isinstance(model, str) and files.HANDLE.match(model):
+        return "tensorflow"
+    path = Path(model)
+    if path.is_file():
+        return _encoder_kind_of_file(path)
+    if not path.is_dir():
+        raise NotFound(f"{model}: no such file or folder. If this is a name, {MODEL_FORMS}")
+    if files.graphs_file_in(path) is not None:
+        return "tensorflow"
+    try:
+        encoder_files.find_static(path)
+    except UnknownFormat as error:
+        no_embedding = f"model2vec: {error.what}"
+    else:
+        return "model2vec"
+    has_modules = any((path / name).is_file() for name in MODEL_FILES)
+    if has_modules and any((path / name).is_file() for name in ALL_WEIGHTS):
+        return "sentence-transformers"
+    try:
+        encoder_files.find_onnx(path)
+    except UnknownFormat as error:
+        no_graph = f"onnx: {error.what}"
+    else:
+        return "onnx"
+    if has_modules:
+        return "sentence-transformers"
+    raise UnknownFormat(
+        f"{path}: not the folder of an embedding model. {MODEL_FORMS[0].upper()}{MODEL_FORMS[1:]}",
+        (
+            f"tensorflow: the folder contains none of {', '.join(files.SAVED_MODELS)}",
+            f"sentence-transformers: the folder contains neither {' nor '.join(MODEL_FILES)}",
+            no_embedding,
+            no_graph,
+        ),
+    )
+
+
+def _encoder_kind_of_file(file: Path) -> EncoderKind:
+    """Return the kind of a model in one file. Raises :class:`UnknownFormat` for other files."""
+    vector_readers = (NUMPY, word_vectors.READER, WORD2VEC, FASTTEXT)
+    with reading(str(file)):
+        source = Source.open(file)
+        if source.head.startswith(files.NUMPY_MAGIC):
+            return "static"  # if the file with its words is missing, opening raises an error
+        if encoder_files.is_safetensors(source.head):
+            return "model2vec"
+        if refusal(source) is None and word_vectors.READER.recognise(source) is None:
+            return "static"  # the usual text: no reader of another format is asked
+        reader = find(source)
+        if reader in vector_readers:
+            return "static"
+        if reader is GRAPH_FILE:
+            return "tensorflow"
+        if reader is onnx.READER:
+            encoder_files.find_onnx(file)  # raises an error if this is no encoder
+            return "onnx"
+    tried = tuple(f"{reader.format}: {reader.recognise(source)}" for reader in vector_readers)
+    if reader is not OTHER_GRAPH:
+        form = reader.format
+        if reader is JSON:
+            with suppress(VocabtoolError):
+                form = read(file)[1].format or form
+        what = (
+            f"its format is {form}, which has no vectors. Train word vectors on your texts "
+            "(vocabtool train FILE... -o words.npz), or pass this file as the --vocabulary of "
+            "your own vectors, of python:... or of openai:..."
+        )
+        raise UnknownFormat(f"{file}: neither word vectors nor a graph; {what}", tried)
+    try:
+        graph_files.open_graphs(file)
+    except UnknownFormat as error:
+        raise UnknownFormat(error.what, (*error.tried, *tried)) from error
+    return "tensorflow"

@@ -60,12 +60,16 @@ TOKENIZER: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 CONFIG: Final = "config.json"
 MODULES: Final = "modules.json"
+PROMPTS: Final = "config_sentence_transformers.json"
 SENTENCES: Final = "sentence_bert_config.json"  # of the module Transformer
 SUBFOLDER: Final = "onnx"  # of graphs whose settings may lie one folder higher
 EMBEDDINGS: Final = ("embeddings", "embedding.weight")  # the matrix: model2vec's name, the other's
 MAPPING, TOKEN_WEIGHTS = "mapping", "weights"
 OWN_TENSORS: Final = (*EMBEDDINGS, MAPPING, TOKEN_WEIGHTS)
 LIBRARY: Final = "sentence_transformers."
+MODEL_FILES: Final = (MODULES, PROMPTS)  # a model of this library has one of these
+SAFE_WEIGHTS: Final = (WEIGHTS, "model.safetensors.index.json")  # preferred to pickles
+ALL_WEIGHTS: Final = (*SAFE_WEIGHTS, "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 LENGTH: Final = 8  # bytes of the length of the header
 MAX_HEADER: Final = 1 << 24  # bytes of JSON; a thousand tensors take 100,000

@@ -1,4 +1,4 @@
-"""Open files of untrusted models safely, and find models in local caches. Nothing is downloaded.
+"""Open files and arrays safely, and find models in local caches. Nothing is downloaded.
 
 A model may name a file outside its folder, such as ``../../etc/passwd``, or contain a link to such
 a file. These files are not opened.
@@ -11,13 +11,17 @@ the SHA-1 hash of the module's handle. Handles that are spelled differently have
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, BinaryIO, Final, Literal, get_args
+
+import numpy as np
 
 from vocabtool.choices import KINDS, TiktokenName
 from vocabtool.errors import (
@@ -259,3 +263,75 @@ def find_model(model: str | Path) -> Path:
 def graphs_file_in(folder: Path) -> Path | None:
     paths = (folder / name for name in SAVED_MODELS)
     return next((path for path in paths if path.exists()), None)
+
+
+# Arrays of NumPy (numpy.org/doc/stable/reference/generated/numpy.lib.format.html). A header is a
+# Python dictionary as text. It is matched by a regular expression, never evaluated.
+
+NUMPY_MAGIC: Final = b"\x93NUMPY"
+MAX_HEAD: Final = 1 << 14  # bytes of the dictionary; NumPy pads it to 118
+DICTIONARY: Final = re.compile(
+    rb"\{'descr': *'([<>|=]?[a-zA-Z][0-9]{0,9})', *'fortran_order': *(True|False), *"
+    rb"'shape': *\(((?:[0-9]{1,18},? ?){0,8})\),? *\} *\n?"
+)
+FloatMap = np.memmap[Any, np.dtype[np.floating[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayHead:
+    """The header of a ``.npy`` array. ``start``, ``size``: its and the values' length in bytes."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    start: int
+    size: int
+
+
+def read_array_head(file: BinaryIO) -> ArrayHead:
+    """Read an array's header, and leave ``file`` at the first value.
+
+    Raises :class:`InvalidFile`, and :class:`UnsupportedFormat` for values that are neither numbers
+    nor text.
+    """
+    fixed = file.read(8)
+    if not fixed.startswith(NUMPY_MAGIC) or len(fixed) < 8 or fixed[6] not in (1, 2, 3):
+        raise InvalidFile(f"not a NumPy array: it begins with {fixed.hex(' ')}", offset=0)
+    width = 2 if fixed[6] == 1 else 4
+    length = int.from_bytes(file.read(width), "little")
+    if length > MAX_HEAD:
+        raise InvalidFile(f"an array header of {length:,} bytes, wanted at most {MAX_HEAD:,}")
+    text = file.read(length)
+    match = DICTIONARY.fullmatch(text)
+    if match is None:
+        raise UnsupportedFormat(f"not an array of numbers or text: its header is {text[:80]!r}")
+    descr, by_column, shape = match.groups()
+    try:
+        dtype = np.dtype(descr.decode())
+        sizes = tuple(int(size) for size in shape.replace(b" ", b"").split(b",") if size)
+    except (TypeError, ValueError) as error:
+        what = f"an array header with an invalid type {descr!r} or shape {shape[:40]!r}"
+        raise InvalidFile(what) from error
+    if dtype.hasobject:
+        raise UnsupportedFormat(
+            "an array of Python objects is a pickle, which is never loaded: save array.astype(str)"
+        )
+    order: Literal["C", "F"] = "F" if by_column == b"True" else "C"
+    return ArrayHead(dtype, sizes, order, 8 + width + length, dtype.itemsize * math.prod(sizes))
+
+
+def open_array(file: Path, start: int = 0, end: int | None = None) -> FloatMap:
+    """Memory-map a two-dimensional ``.npy`` array of floats, stored in bytes ``start:end``."""
+    with file.open("rb") as opened:
+        size = opened.seek(0, 2)
+        opened.seek(start)
+        head = read_array_head(opened)
+    if len(head.shape) != 2 or head.dtype.kind != "f" or not head.size:
+        what = f"an array of type {head.dtype} and shape {head.shape}"
+        raise UnsupportedFormat(f"{what}, wanted two-dimensional floats")
+    start += head.start
+    there = min(size if end is None else end, size) - start
+    if head.size != there:
+        what = f"an array of shape {head.shape} needs {head.size:,} bytes, got {there:,}"
+        raise InvalidFile(what, offset=start)
+    return np.memmap(file, head.dtype, "r", start, head.shape, head.order)

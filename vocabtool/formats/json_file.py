@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, UnsupportedFormat, reading
 from vocabtool.formats import files, wire, word_list
 from vocabtool.formats.reader import Finding, Findings, JsonReader, Source, constant
-from vocabtool.formats.saved_model.graph import MAX_ELEMENTS, MAX_RANK
+from vocabtool.formats.wire import MAX_ELEMENTS, MAX_RANK
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.vocabulary import Place, Unknown, Vocabulary, encode, guess_marker, printable
 

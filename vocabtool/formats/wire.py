@@ -38,6 +38,8 @@ VARINT, FIXED64, LEN, FIXED32 = 0, 1, 2, 5  # wire types
 
 MAX_NAME: Final = 256  # bytes of a name in a message or table that are kept
 MAX_FIELDS: Final = 400_000  # of a message, without long lists of strings
+MAX_RANK: Final = 254  # of a tensor: TensorFlow's own limit
+MAX_ELEMENTS: Final = (1 << 63) - 1
 NO_STRINGS: Final = ByteStrings.of(())
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, NotFound, UnknownFormat, UnsupportedFormat, reading
 from vocabtool.formats import binary_vectors
 from vocabtool.formats.binary_vectors import HEADER, VectorFile
-from vocabtool.formats.files import map_file
+from vocabtool.formats.files import NUMPY_MAGIC, map_file, open_array
 from vocabtool.formats.reader import Findings, Reader, Source
 from vocabtool.formats.wire import Buffer
 from vocabtool.formats.word_list import MAX_LINE
@@ -92,7 +92,7 @@ class WordVectors:
             if not file.is_file():
                 raise NotFound(f"{file}: no such file; wanted a file of word vectors")
             source = Source.open(file)
-            if source.head.startswith((binary_vectors.NUMPY_MAGIC, ZIP)):
+            if source.head.startswith((NUMPY_MAGIC, ZIP)):
                 stored = binary_vectors.open_numpy(source, Path(words) if words else None)
             elif source.head.startswith(binary_vectors.FASTTEXT_MAGIC):
                 raise UnsupportedFormat(NO_ROWS)
@@ -144,7 +144,7 @@ class WordVectors:
                         file.write(rows.astype("<f4", copy=False).tobytes())
                         if isinstance(self._stored.data, mmap.mmap):  # release the pages
                             self._stored.data.madvise(mmap.MADV_DONTNEED)
-            array = binary_vectors.open_array(converted)
+            array = open_array(converted)
             is_own = array.dtype == np.float32 and array.flags.c_contiguous
             if array.shape != (len(self.words), self.dim) or not is_own:
                 raise InvalidFile("not the matrix that vocabtool wrote: delete this file")

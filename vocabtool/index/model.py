@@ -59,15 +59,14 @@ from vocabtool.errors import (
     VocabtoolError,
     reading,
 )
-from vocabtool.formats.binary_vectors import open_array
-from vocabtool.formats.files import split_kind
+from vocabtool.formats.files import open_array, split_kind
 from vocabtool.formats.vocabulary_files import facts_of, with_facts
 from vocabtool.index.folder import Configuration, Creation, IndexOptions, Manifest
 from vocabtool.index.measures import NAME_IT, Canaries, compare_canaries
 from vocabtool.keywords.cutter import Cutter
 from vocabtool.system.byte_strings import MappedStrings, hashes_of
 from vocabtool.system.own_files import checksum, from_json, user_cache, whole_file
-from vocabtool.tokenization.rule import tokenizer_file
+from vocabtool.tokenization.rule import names_tokenizer
 from vocabtool.tokenization.words import GivenWords, KnownWords, Words, words_of
 from vocabtool.vocabulary import Marker, Vocabulary
 
@@ -219,11 +218,11 @@ def _with_vocabulary(opened: OpenedModel, words: Words) -> OpenedModel:
 def _with_tokenizer(opened: OpenedModel) -> OpenedModel:
     """If the word rule names a tokenizer file, add its content. The rule then names its hash."""
     named = opened.rule or opened.options.get("rule")
-    file = tokenizer_file(named) if isinstance(named, str) else None
-    if file is None:
+    if not isinstance(named, str) or not names_tokenizer(named):
         return opened
-    from vocabtool.tokenization.tokenizer_files import document_of
+    from vocabtool.tokenization.tokenizer_files import document_of, tokenizer_file
 
+    file = tokenizer_file(named)
     with reading(str(file)):
         document = document_of(file)
         tokenizer = file.read_bytes() if document is None else json.dumps(document).encode()

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.errors import VocabtoolError
+from vocabtool.errors import VocabtoolError, library_errors
 from vocabtool.oov.kinds import is_random, spelling
 from vocabtool.oov.report import Flags, SuggestedWord, Suggestions
 from vocabtool.tokenization import hf_tokenizer
-from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json, library_errors
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer, Json
 from vocabtool.tokenization.text_arrays import texts_array
 from vocabtool.tokenization.words import Words
 

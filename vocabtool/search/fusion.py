@@ -20,17 +20,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vocabtool.choices import Fusion
-from vocabtool.encoders.encoder import PROMPTS, decode_texts
+from vocabtool.encoders.encoder import decode_texts
 from vocabtool.encoders.open_encoder import import_named, name_of
-from vocabtool.encoders.sentence_transformers import PADDED, check_files, load
-from vocabtool.errors import OperatorFailed, UnsupportedFormat, VocabtoolError
-from vocabtool.formats.encoder_files import CONFIG, find_settings
+from vocabtool.errors import OperatorFailed, VocabtoolError
 from vocabtool.formats.files import find_folder
 from vocabtool.search.settings import Reranker
 from vocabtool.system.ranking import RankedRows, Rows, Scores
@@ -193,8 +191,6 @@ FORMS: Final = (
     "wanted a folder or name of a cross-encoder of sentence-transformers, "
     "python:package.module:attribute, or in Python a function f(query, texts)"
 )
-HEADS: Final = ("ForSequenceClassification", "ForCausalLM")  # architectures that can score pairs
-TRUST: Final = "load it in a function of your own and use --rerank python:MODULE:NAME"
 _OPENING: Final = Lock()  # so that several threads do not open the same model
 
 
@@ -230,36 +226,9 @@ def _open(model: str) -> Reranker:
         if not callable(named):
             raise VocabtoolError(f"{model}: wanted a function f(query, texts), got {named!r}")
         return named
-    return _CrossEncoder(Path(model) if Path(model).exists() else find_folder(model))
+    from vocabtool.encoders.sentence_transformers import CrossEncoder  # few searches need it
 
-
-class _CrossEncoder:
-    """A model of sentence-transformers. Only one thread at a time runs it; other threads wait."""
-
-    def __init__(self, folder: Path) -> None:
-        check_files(folder, TRUST)
-        heads = find_settings((folder,), CONFIG)[1].get("architectures")
-        kind = find_settings((folder,), PROMPTS)[1].get("model_type")
-        if kind != "CrossEncoder" and not any(
-            str(head).endswith(HEADS) for head in (heads if isinstance(heads, list) else ())
-        ):  # sentence-transformers would add a head of random numbers
-            wanted = " or ".join(f"*{head}" for head in HEADS)
-            what = f"not a cross-encoder: its architectures are {heads!s:.80}, not {wanted}"
-            raise UnsupportedFormat(what, file=str(folder))
-        # The model may name any function of torch as its activation: none is looked up.
-        self._model = load(folder, "CrossEncoder", trust=False, activation_fn=lambda logits: logits)
-        self._lock = Lock()
-        labels = int(self._model.num_labels)
-        if labels != 1:
-            what = (
-                f"it returns {labels:,} numbers for a query and a text; a cross-encoder returns one"
-            )
-            raise UnsupportedFormat(what, file=str(folder))
-
-    def __call__(self, query: str, texts: list[str], /) -> Any:
-        pairs = [(query, text) for text in texts]
-        with self._lock:
-            return self._model.predict(pairs, batch_size=PADDED, show_progress_bar=False)
+    return CrossEncoder(Path(model) if Path(model).exists() else find_folder(model))
 
 
 def score(reranker: Reranker, query: str, texts: list[str]) -> Fused:

@@ -19,7 +19,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain, count, pairwise
 from threading import current_thread, main_thread
 from typing import Any, Final, Literal, NamedTuple
@@ -28,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.errors import InvalidFile, VocabtoolError, library_errors
 from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
 from vocabtool.formats.tokenizer_folder import GPT2, LLAMA3, LOWER, QWEN2, byte_level, split
@@ -72,7 +71,6 @@ MAX_GROWTH: Final = 64  # replacements may make a text at most this many times a
 MAX_STEPS: Final = 1_000  # normalizers and pre-tokenizers; known files have fewer than 20
 MAX_PREPENDED: Final = 1024  # bytes that may be prepended to a text
 SLICE_BYTES: Final = 1 << 18  # of texts that are split at once: a byte then takes 200 to 1,000
-PANIC: Final = "PanicException"  # raised by pyo3; not a subclass of Exception, not importable
 
 BLANKS: Final = b" \t\n\r"  # white space for all tokenizers; \v and \f are for only some
 SPACE: Final = ord(" ")
@@ -393,21 +391,6 @@ def _splitter(document: Json, tokenizer: Any) -> Json:
 def _offsets(rows: list[int], count: int) -> Integers:
     """Return where the tokens of each of ``count`` strings begin. ``rows``: each token's string."""
     return starts_of(np.bincount(np.array(rows, np.int64), minlength=count))
-
-
-@contextmanager
-def library_errors(what: str) -> Iterator[None]:
-    """Turn errors of the library, including panics of its Rust code, into :class:`InvalidFile`."""
-    try:
-        yield
-    except VocabtoolError:
-        raise
-    except Exception as error:  # the library raises plain Exception
-        raise InvalidFile(f"{what}: {error}") from error
-    except BaseException as error:
-        if type(error).__name__ != PANIC:
-            raise
-        raise InvalidFile(f"{what}: {error}") from error
 
 
 def _encode(tokenizer: Any, strings: Sequence[str]) -> Any:

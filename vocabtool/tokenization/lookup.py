@@ -177,6 +177,20 @@ class WordLookup(NamedTuple):
         words = [items[code] for code in self.codes.tolist()]
         return [words[start:end] for start, end in pairwise(self.offsets.tolist())]
 
+    @property
+    def ends(self) -> Integers:
+        """How many tokens come before each of the m words, and the total: shape (m + 1,)."""
+        if self.pieces is None:
+            return np.arange(len(self.codes) + 1)
+        return starts_of(self.pieces[self.codes])
+
+    def count_cut(self, most: int | None) -> tuple[int, int]:
+        """Return how many texts have more than ``most`` tokens, and how many tokens are cut off."""
+        if most is None:
+            return 0, 0
+        cut = np.maximum(np.diff(self.ends[self.offsets]) - most, 0)
+        return int(np.count_nonzero(cut)), int(cut.sum())
+
 
 def join_lookups(lookups: Iterable[WordLookup]) -> WordLookup:
     """Combine the lookups of consecutive texts, at least one. Words that are equal become one.

@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain, count
-from pathlib import Path
 from typing import ClassVar, Final, get_args
 
 import numpy as np
@@ -36,7 +35,6 @@ import pyarrow.compute as pc
 
 from vocabtool.choices import NAMED, RULE_NAMES, BertRule, TiktokenName
 from vocabtool.errors import VocabtoolError
-from vocabtool.formats import tokenizer_folder
 from vocabtool.tokenization.steps import (
     Join,
     Lower,
@@ -72,7 +70,6 @@ MIN_CAPITALS: Final = 0.01  # share of the entries; fewer are special entries su
 MARKS: Final = (b",", b".")
 CASED_WITH_MARKS: Final = r"regex:[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]"
 CASED: Final = r"regex:[^\s!-/:-@\[-`{-~]+"
-TOKENIZERS: Final = ("tokenizer.json", "*.model", "*.gguf", "vocab.json", "vocab.txt", "*.tiktoken")
 TOKENIZER: Final = "a tokenizer.json, a SentencePiece .model or a GGUF file"
 BLANKS: Final = "a b\tc\nd\ve\ff\rg"
 
@@ -324,20 +321,9 @@ def makes_pieces(spec: str) -> bool:
     return True
 
 
-def tokenizer_file(spec: str) -> Path | None:
-    """Return the file of a rule ``tokenizer:FILE``; ``None`` for other rules.
-
-    If FILE is a folder, it is the folder itself if its files define a tokenizer together, otherwise
-    the first file in it that matches :data:`TOKENIZERS`.
-    """
-    name, _, file = spec.partition(":")
-    if name != "tokenizer" or not file:
-        return None
-    path = Path(file)
-    if path.is_dir() and tokenizer_folder.read(path) is not None:
-        return path
-    inside = chain.from_iterable(sorted(path.glob(pattern)) for pattern in TOKENIZERS)
-    return next(filter(Path.is_file, inside), path)
+def names_tokenizer(spec: str) -> bool:
+    """Return whether a rule is ``tokenizer:FILE``."""
+    return spec.startswith("tokenizer:") and spec != "tokenizer:"
 
 
 def guess_rule(vocabulary: Vocabulary) -> tuple[str, str]:

@@ -37,8 +37,9 @@ from vocabtool.formats.encoder_files import (
     folders_of,
 )
 from vocabtool.system.messages import plural
+from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
 from vocabtool.tokenization.lookup import PieceTokenizer, SentencePieceTokenizer, WordLookup
-from vocabtool.tokenization.text_arrays import Integers, as_bytes, starts_of, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, starts_of, texts_array
 from vocabtool.tokenization.words import Words
 
 GIVEN: Final = "--limit"
@@ -88,8 +89,6 @@ class TokenLimit:
           number.
         - ``ValueError`` if ``places`` is not larger than the number of special tokens.
         """
-        from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
-
         tokenizer = words.tokenizer
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
@@ -198,7 +197,7 @@ def cut_off(lookup: WordLookup, limit: TokenLimit) -> tuple[CutTotals, NDArray[n
 
     A word is read if a text has all of it before the cut. ``lookup``: words and blanks.
     """
-    ends = _ends(lookup)
+    ends = lookup.ends
     bounds = ends[lookup.offsets]
     cut = np.maximum(np.diff(bounds) - limit.tokens, 0)
     # For each word, the first token of its text that the model reads.
@@ -209,24 +208,6 @@ def cut_off(lookup: WordLookup, limit: TokenLimit) -> tuple[CutTotals, NDArray[n
     return (int(np.count_nonzero(cut)), int(cut.sum()), int(bounds[-1])), is_read
 
 
-def count_cut(lookup: WordLookup, most: int | None) -> tuple[int, int]:
-    """Return how many texts are too long, and how many tokens are cut off.
-
-    ``most``: The largest number of tokens that the model reads; ``None`` means no limit.
-    """
-    if most is None:
-        return 0, 0
-    cut = np.maximum(np.diff(_ends(lookup)[lookup.offsets]) - most, 0)
-    return int(np.count_nonzero(cut)), int(cut.sum())
-
-
-def _ends(lookup: WordLookup) -> Integers:
-    """Return how many tokens come before each of m words, and the total: shape (m + 1,)."""
-    if lookup.pieces is None:
-        return np.arange(len(lookup.codes) + 1)
-    return starts_of(lookup.pieces[lookup.codes])
-
-
 @dataclass(frozen=True, slots=True)
 class CountTokens:
     """Counts the tokens of texts."""
@@ -235,8 +216,6 @@ class CountTokens:
     _cached: dict[bytes, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, texts: Sequence[str], /) -> list[int]:
-        from vocabtool.tokenization.hf_tokenizer import HFWordTokenizer
-
         tokenizer, array = self.words.tokenizer, texts_array(texts)
         if isinstance(tokenizer, PieceTokenizer):
             tokenizer = tokenizer.tokenizer
@@ -257,7 +236,7 @@ class CountTokens:
 
     def _count(self, texts: pa.StringArray) -> list[int]:
         lookup = self.words.look_up(texts)
-        counts: list[int] = np.diff(_ends(lookup)[lookup.offsets]).tolist()
+        counts: list[int] = np.diff(lookup.ends[lookup.offsets]).tolist()
         return counts
 
 

@@ -21,6 +21,7 @@ import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,11 +54,12 @@ from vocabtool.tokenization.rule import (
     TOKENIZER,
     LowerEveryScript,
     Rule,
-    tokenizer_file,
+    names_tokenizer,
 )
 from vocabtool.tokenization.text_arrays import SplitStep, Step
 from vocabtool.vocabulary import ALPHABET, Vocabulary, decode, encode
 
+TOKENIZERS: Final = ("tokenizer.json", "*.model", "*.gguf", "vocab.json", "vocab.txt", "*.tiktoken")
 MIN_SHARED_PIECES: Final = 0.9  # control pieces may be missing in the model's vocabulary
 
 
@@ -123,13 +125,26 @@ def _tokenizer_in(file: Path, vocabulary: Vocabulary) -> Tokenizer | None:
     return HFWordTokenizer(_tiktoken(vocabulary, pattern), vocabulary, raw=True)
 
 
+def tokenizer_file(rule: str) -> Path:
+    """Return the file of a rule ``tokenizer:FILE``.
+
+    If FILE is a folder, it is the folder itself if its files define a tokenizer together, otherwise
+    the first file in it that matches :data:`TOKENIZERS`.
+    """
+    path = Path(rule.removeprefix("tokenizer:"))
+    if path.is_dir() and folders.read(path) is not None:
+        return path
+    inside = chain.from_iterable(sorted(path.glob(pattern)) for pattern in TOKENIZERS)
+    return next(filter(Path.is_file, inside), path)
+
+
 def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
     """Return the tokenizer for ``tokenizer:FILE``, ``bert-(un)cased`` or ``tiktoken:NAME``.
 
     Raises :class:`VocabtoolError` if the entries do not fit the rule, or FILE has no tokenizer.
     """
-    file = tokenizer_file(rule)
-    if file is not None:
+    if names_tokenizer(rule):
+        file = tokenizer_file(rule)
         if not file.is_file() and (not file.is_dir() or folders.read(file) is None):
             wanted = f"expected {TOKENIZER}, or a folder with one of them"
             raise NotFound(f"{file}: no such file ({wanted})")

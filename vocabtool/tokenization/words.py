@@ -29,8 +29,8 @@ from vocabtool.tokenization.rule import (
     Rule,
     guess_rule,
     makes_pieces,
+    names_tokenizer,
     parse_rule,
-    tokenizer_file,
 )
 from vocabtool.tokenization.text_arrays import as_bytes, text_bounds, texts_array
 from vocabtool.vocabulary import STILL_A_VECTOR, Kind, Vocabulary, decode, encode
@@ -281,7 +281,7 @@ def words(
 
 def _tokenizer_by_rule(vocabulary: Vocabulary, rule: str) -> Tokenizer:
     """Return the tokenizer of a named rule. Refuse a rule of whole words for a list of pieces."""
-    if tokenizer_file(rule) is not None or makes_pieces(rule):
+    if names_tokenizer(rule) or makes_pieces(rule):
         from vocabtool.tokenization.tokenizer_files import tokenizer_by_rule
 
         return tokenizer_by_rule(rule, vocabulary)

@@ -31,8 +31,8 @@ from vocabtool.errors import (
 )
 from vocabtool.formats import wire
 from vocabtool.formats.files import MAX_FILE, refuse_link
-from vocabtool.formats.saved_model.graph import INTEGERS, MAX_ELEMENTS, MAX_RANK
-from vocabtool.formats.wire import Cursor, Message
+from vocabtool.formats.saved_model.graph import INTEGERS
+from vocabtool.formats.wire import MAX_ELEMENTS, MAX_RANK, Cursor, Message
 from vocabtool.system.byte_strings import ByteStrings
 from vocabtool.system.own_files import checksum_of
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from vocabtool.errors import InvalidFile, UnsupportedFormat
 from vocabtool.formats import wire
-from vocabtool.formats.wire import LEN, Buffer, Message, Span
+from vocabtool.formats.wire import LEN, MAX_ELEMENTS, MAX_RANK, Buffer, Message, Span
 from vocabtool.system.byte_strings import ByteStrings
 
 # Tensors.
@@ -35,8 +35,6 @@ INTEGERS: Final = {DT_INT32: "<i4", DT_INT64: "<i8"}
 # 2^26 elements, for which TensorFlow needs 1.6 GB.
 MAX_REPEATED: Final = 1 << 16
 MAX_REPEATED_BYTES: Final = 64 << 20
-MAX_RANK: Final = 254  # TensorFlow's own limit
-MAX_ELEMENTS: Final = (1 << 63) - 1
 
 # The fields of a TensorProto that contain values.
 CONTENT, INT_VAL, STRING_VAL, INT64_VAL, BOOL_VAL = 4, 7, 8, 10, 11
