@@ -120,9 +120,9 @@ class Index:
         - ``force``: whether to replace an existing index, after all checks have passed.
         - ``in_place``: whether ``force`` replaces the existing index at once. Otherwise, other
           processes open the old index until :meth:`put_in_place` is called.
-        - ``build``: a name for all that the new index is made of. With ``in_place=False``, an
-          index that an interrupted process began to build under the same name is opened again, and
-          :meth:`load` resumes.
+        - ``build``: a name that differs for other documents or options. With ``in_place=False``,
+          an index that an interrupted process began to build under the same name is opened again,
+          and :meth:`load` resumes.
         - The other arguments are the options of :class:`~vocabtool.index.folder.IndexOptions`, such
           as ``metric="l2"``, and those of the model:
           :class:`~vocabtool.encoders.encoder.EncoderOptions`. Without a ``model``, ``dim`` is the
@@ -135,19 +135,20 @@ class Index:
         contain an index. Raises ``ValueError`` for conflicting arguments, and
         :class:`VocabtoolError` for other errors.
         """
-        kind, build = store_class(request.path), request.build
+        path, build = request.path, request.build
+        store_type = store_class(path)
         if build is not None:
             if request.in_place or not request.force:
                 raise ValueError("build needs force=True and in_place=False")
             options = request.given_options()
             if request.model is None:
                 options.pop("dim", None)  # not an option of a model, but the length of own vectors
-            store = kind.open_build(request.path, build, request.model, options)
+            store = store_type.open_build(path, build, request.model, options)
             if store is not None:
                 return cls(store)
         opened = open_model(request)
-        settings = opened.configuration(request, kind.exact_below)
-        store = kind.create(request.path, settings, opened, replaces=request.force, build=build)
+        configuration = opened.configuration(request, store_type.exact_below)
+        store = store_type.create(path, configuration, opened, replaces=request.force, build=build)
         replaces_now = store.is_build and request.force and request.in_place
         return cls(store.put_in_place() if replaces_now else store)
 
