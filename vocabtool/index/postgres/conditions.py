@@ -130,10 +130,11 @@ def storable(text: str) -> str:
 
 
 def as_decimal(number: int | float) -> Decimal:
-    """Return a number as its shortest decimal. A whole ``float`` keeps its point (``2.0``)."""
+    """Return a number as its shortest decimal, but a whole ``float`` with its point (``2.0``)."""
+    # Without the point, PostgreSQL would return 1e+16 as an integer.
     if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
         return Decimal(f"{int(number)}.0")
-    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    return Decimal(repr(number))
 
 
 def items_of(text: str) -> list[str] | None:
