@@ -61,7 +61,7 @@ EXACT: Final = 2.0**63  # whole floating-point numbers up to here are compared w
 NUL = "\0"
 # Edges of words: before one, after one, between two other characters.
 BEFORE, AFTER, BETWEEN = "\x01", "\x02", "\x03"
-OTHERS: Final = re.compile(r"\W+")
+NO_WORD: Final = re.compile(r"\W+")
 NON_ASCII_WORD: Final = re.compile(r"[^\W\x00-\x7f]")
 # Characters of a text that look like edges; a lower-case text has no such pairs otherwise.
 ESCAPES: Final = str.maketrans({"\x01": "\x04A", "\x02": "\x04B", "\x03": "\x04C", "\x04": "\x04D"})
@@ -169,11 +169,11 @@ def element_key(value: str | int | float | bool) -> str:
 def with_edges(plain: str) -> str:
     """Mark the edges of words in a :func:`plain_form`, so that substrings find whole words."""
 
-    def mark(others: re.Match[str]) -> str:
-        return AFTER + BETWEEN.join(sign.translate(ESCAPES) for sign in others[0]) + BEFORE
+    def mark(gap: re.Match[str]) -> str:
+        return AFTER + BETWEEN.join(c.translate(ESCAPES) for c in gap[0]) + BEFORE
 
-    # A blank at each end marks the outer edges; it is cut off again, with its own outer mark.
-    return OTHERS.sub(mark, f" {plain} ")[2:-2]
+    # A space at each end of the text makes a gap there. The slice removes it and its outer mark.
+    return NO_WORD.sub(mark, f" {plain} ")[2:-2]
 
 
 def sql_of(where: Where, fields: Fields, table: str, fetch: Fetch) -> tuple[str, list[object]]:
