@@ -38,6 +38,7 @@ Json = dict[str, Any]
 
 
 def recognise(document: object) -> str | None:
+    """Return ``None`` for the content of a ``tokenizer.json``, otherwise the reason why not."""
     if not isinstance(document, dict):
         return f"{json_file.kind(document)}, wanted an object"
     model = document.get("model")
