@@ -173,9 +173,12 @@ def progress_lines() -> Progress:
         printed = now
         if rate > 0:
             seconds = (1 - share) / rate
-            minutes, hours = seconds / 60, seconds / 3600
-            left = f"{minutes:,.0f} min" if hours < 2 else f"{hours:,.0f} h"
-            step += f", {share:.0%}, about {left if minutes >= 2 else f'{seconds:,.0f} s'} left"
+            left = f"{seconds:,.0f} s"
+            if seconds >= 7200:
+                left = f"{seconds / 3600:,.0f} h"
+            elif seconds >= 120:
+                left = f"{seconds / 60:,.0f} min"
+            step += f", {share:.0%}, about {left} left"
         tell(step)
 
     return update
