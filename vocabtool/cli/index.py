@@ -148,7 +148,7 @@ def index_command(
                 progress=progress,
                 vectors=vectors,
             )
-            output.refuse_nothing(report.read, files, skipped=report.first_skipped)
+            output.refuse_empty(report.read, files, skipped=report.first_skipped)
             before = count - report.resumed
             seconds = _calibrate(index, before, calibrate, report, quiet, progress)
     if index.is_build:
@@ -211,7 +211,7 @@ def update_command(
                 commit_rows=commit_rows,
             )
             if not sync:  # --sync may have deleted the last document
-                output.refuse_nothing(report.read, files or [folder], skipped=report.first_skipped)
+                output.refuse_empty(report.read, files or [folder], skipped=report.first_skipped)
             seconds = _calibrate(index, before, calibrate, report, quiet, progress)
     if not quiet:
         _show(index, report, time.monotonic() - began, seconds, report_format)

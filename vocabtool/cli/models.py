@@ -260,7 +260,7 @@ def _weigh(comparison: Diff, corpus: tuple[str, ...], read: ReadOptions, rule: s
     weighed = weigh(comparison, texts, corpus, rule=rule)
     output.tell_skipped(log.skipped)
     counted = weighed.use or weighed.cuts
-    output.refuse_nothing(counted.documents if counted else 0, corpus, skipped=log.skipped.first)
+    output.refuse_empty(counted.documents if counted else 0, corpus, skipped=log.skipped.first)
     weighed = replace(weighed, notes=(*weighed.notes, *log.notes, *left_out([*corpus], read)))
     output.tell_notes(weighed.notes[len(comparison.notes) :])
     return weighed

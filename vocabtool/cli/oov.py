@@ -239,7 +239,7 @@ def _print_masked(
                 out.write((printable(line).encode() if shown else line) + b"\n")
                 unaligned += missing
             lines += len(texts)
-        output.refuse_nothing(lines, sources, skipped=log.skipped.first)
+        output.refuse_empty(lines, sources, skipped=log.skipped.first)
     if unaligned:
         strange = plural(unaligned, "unknown word does", "unknown words do")
         tell(

@@ -202,11 +202,11 @@ def read_documents(
                 update(f"{step}, {log.bytes / 1e6:,.0f} MB", min(share, 1))
 
 
-def refuse_nothing(
-    documents: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
+def refuse_empty(
+    count: int, names: Iterable[str], what: str = "document", skipped: Sequence[Skip] = ()
 ) -> None:
-    """Raise :class:`NotFound` if ``documents`` is 0. The error names the first skipped row."""
-    if not documents:
+    """Raise :class:`NotFound` if ``count`` is 0. The error names the first skipped row."""
+    if not count:
         raise no_documents(names, skipped, what)
 
 

@@ -153,7 +153,7 @@ def _answers_to_lines(index: Index, settings: dict[str, Any]) -> Iterator[Hits]:
     for batch in in_batches(lines, BATCH_QUERIES):
         yield from index.search_many(batch, **settings)
         count += len(batch)
-    output.refuse_nothing(count, (STDIN,), "query")
+    output.refuse_empty(count, (STDIN,), "query")
 
 
 # ---- evaluate and tune the ranking
