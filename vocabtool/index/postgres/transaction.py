@@ -160,10 +160,11 @@ class PostgresTransaction:
             self.flush()
 
     def delete(self, rows: Rows) -> None:
-        gone = set(rows.tolist())
-        for key in [key for key, document in self._new.items() if document.doc in gone]:
-            gone.remove(self._new.pop(key).doc)
-        self._deleted |= gone
+        docs = set(rows.tolist())
+        new = {key: document.doc for key, document in self._new.items() if document.doc in docs}
+        for key in new:
+            del self._new[key]
+        self._deleted |= docs.difference(new.values())  # only the others are in the database
 
     def set_source(self, rows: Rows, source: int) -> bool:
         statement = f"SELECT doc FROM documents_{self._n} WHERE doc = ANY(%s) AND source <> %s"
