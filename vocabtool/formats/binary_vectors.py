@@ -94,10 +94,12 @@ def _recognise_word2vec(source: Source) -> str | None:
     blank = source.head.find(b" ", header.end(), header.end() + MAX_WORD)
     if blank < 0:
         return "no space after a first word follows its header line"
-    first = source.head[blank + 1 : blank + 1 + FLOAT * int(header[2])]
+    vector = source.head[blank + 1 : blank + 1 + FLOAT * int(header[2])]
+    if not vector:
+        return "it ends after its first word"
     # The header line alone proves nothing: a list of phrases may begin with two numbers, too.
-    if NUMBER_TEXT.fullmatch(first):
-        return "numbers as text follow its first word" if first else "it ends after its first word"
+    if NUMBER_TEXT.fullmatch(vector):
+        return "numbers as text follow its first word"
     return None if NOT_TEXT.search(source.head) else "text follows its header line"
 
 
