@@ -57,7 +57,7 @@ SINGLE: Final = 2.0**-23  # the spacing of single precision numbers at 1
 MAX_LENGTH: Final = 1e18  # keeps the product of two vectors far below float32's maximum
 READ_BYTES: Final = 16 << 20  # block size, as float32
 IN_CACHE: Final = 1 << 16  # numbers converted at a time
-REBIASED: Final = np.float32(2.0 ** (127 - 15))
+BIAS_FACTOR: Final = np.float32(2.0 ** (127 - 15))  # the biases of float32 and float16
 SIGN_AND_REST: Final = np.int32(-0x70002000)  # 0x8fffe000: 1 bit, 3 zero bits, 15 bits
 
 Progress = Callable[[int, int], None]
@@ -85,10 +85,10 @@ class RawVectors:
 
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of ``rows``: float32, shape (len(rows), dim)."""
-        return _single(self._rows.take(rows, axis=0))  # faster than indexing
+        return _as_float32(self._rows.take(rows, axis=0))  # faster than indexing
 
     def slice(self, start: int, stop: int) -> Vectors:
-        return _single(self._rows[start:stop])
+        return _as_float32(self._rows[start:stop])
 
     def blocks(
         self, start: int = 0, stop: int | None = None, rows: int | None = None
@@ -102,7 +102,7 @@ class RawVectors:
         with reading(str(self.file)), self.file.open("rb", buffering=0) as opened:
             opened.seek(start * self.row_bytes)
             for first in range(start, end, step):
-                yield first, _single(self._read(opened, min(step, end - first)))
+                yield first, _as_float32(self._read(opened, min(step, end - first)))
 
     def read_rows(self, rows: Rows) -> Vectors:
         vectors = np.empty((len(rows), self.dim), self._type)
@@ -110,7 +110,7 @@ class RawVectors:
             for place, row in enumerate(rows.tolist()):
                 opened.seek(row * self.row_bytes)
                 vectors[place] = self._read(opened, 1)
-        return _single(vectors)
+        return _as_float32(vectors)
 
     def _read(self, opened: FileIO, rows: int) -> Stored:
         data = opened.read(rows * self.row_bytes) or b""
@@ -119,20 +119,20 @@ class RawVectors:
         return np.frombuffer(data, self._type).reshape(rows, self.dim)
 
 
-def _single(stored: Stored) -> Vectors:
+def _as_float32(stored: Stored) -> Vectors:
     """Convert finite vectors to float32, in half the time of NumPy."""
-    # Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     if stored.dtype.itemsize == 4:
         return np.ascontiguousarray(stored, np.float32)
     halves = np.ascontiguousarray(stored).view("<i2").reshape(-1)
     single: Vectors = np.empty(stored.shape, np.float32)
     bits, numbers = single.reshape(-1).view(np.int32), single.reshape(-1)
+    # Sign, exponent and mantissa (IEEE 754) are shifted; then the exponent's bias is corrected.
     for start in range(0, len(halves), IN_CACHE):
         block = bits[start : start + IN_CACHE]
         block[:] = halves[start : start + IN_CACHE]  # with the sign in all upper bits
         block <<= 13
         block &= SIGN_AND_REST
-        numbers[start : start + IN_CACHE] *= REBIASED
+        numbers[start : start + IN_CACHE] *= BIAS_FACTOR
     return single
 
 
