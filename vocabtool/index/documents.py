@@ -300,19 +300,20 @@ def _batches_of_table(tables: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         _check_columns(table.schema)
         for start in range(0, table.num_rows, BATCH_ROWS):
             for rows in in_parts(table.slice(start, BATCH_ROWS)):
-                columns, kinds = {}, {}
-                for name in rows.schema.names:
-                    if name not in (ID, TEXT):
-                        columns[name], kinds[name] = _column_of_array(rows.column(name), name)
-                ids, texts = (as_strings(rows.column(name), name) for name in (ID, TEXT))
-                numbers = np.arange(first, first + rows.num_rows)
-                batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
-
-                def place(row: int, first: int = first) -> str:
-                    return f"documents: element {first + row:,}"
-
-                yield _check_rows(batch, place)
+                yield _batch_of_rows(rows, first)
                 first += rows.num_rows
+
+
+def _batch_of_rows(rows: pa.RecordBatch, first: int) -> Batch:
+    """Convert rows of a table, and check them. ``first``: the number of the first row."""
+    columns, kinds = {}, {}
+    for name in rows.schema.names:
+        if name not in (ID, TEXT):
+            columns[name], kinds[name] = _column_of_array(rows.column(name), name)
+    ids, texts = as_strings(rows.column(ID), ID), as_strings(rows.column(TEXT), TEXT)
+    numbers = np.arange(first, first + rows.num_rows)
+    batch = Batch("", texts, numbers, ids, columns, kinds=kinds)
+    return _check_rows(batch, lambda row: f"documents: element {first + row:,}")
 
 
 def _column_of_array(column: pa.Array, name: str) -> tuple[pa.StringArray, Kind]:
