@@ -260,26 +260,27 @@ class Body:
         buffer, tag, others = self.buffer, self._tag, 0
         pos, end = span
         while pos < end:
-            run = pos
+            run = pos  # where a run of small nodes begins
             while pos < end and buffer[pos] == tag:
                 if pos + 3 < end and buffer[pos + 2] < 128:  # nearly always: a length of 1-2 bytes
                     length, start = buffer[pos + 1], pos + 2
                     if length > 127:
-                        length, start = length & 127 | buffer[start] << 7, pos + 3
+                        length = (length & 127) | (buffer[start] << 7)
+                        start = pos + 3
                 else:
                     length, start = wire.varint(buffer, pos + 1, end)
-                behind = start + length
-                if behind > end:
-                    what = f"a node extends {behind - end:,} bytes past the end of its graph"
+                node_end = start + length
+                if node_end > end:
+                    what = f"a node extends {node_end - end:,} bytes past the end of its graph"
                     raise InvalidFile(what, offset=pos)
                 if length > SMALL_NODE:
                     if pos > run:
                         self._runs.append((run, buffer[run:pos]))
                     self._large.append(len(self._starts))
-                    run = behind
+                    run = node_end
                 self._starts.append(start)
-                self._ends.append(behind)
-                pos = behind
+                self._ends.append(node_end)
+                pos = node_end
             if len(self._starts) > MAX_NODES or others > MAX_NODES:
                 raise UnsupportedFormat(f"a graph has more than {MAX_NODES:,} nodes or other parts")
             if pos > run:
