@@ -373,7 +373,7 @@ def unescape(escape: re.Match[bytes]) -> bytes:
 
 def note_escaped(lines: ByteStrings) -> list[str]:
     """Return a list with one note if some lines look backslash-escaped, otherwise an empty list."""
-    if ESCAPE.search(lines.data) is None:
+    if ESCAPE.search(lines.data) is None:  # fast; a match may also be outside the lines
         return []
     count = sum(ESCAPE.search(line) is not None for line in lines)
     what = "lines look backslash-escaped, as `vocabtool extract` writes them"
