@@ -222,7 +222,7 @@ def decode(column: pa.Array) -> pa.Array:
 
 
 def as_strings(column: pa.Array, name: str) -> pa.StringArray:
-    """Convert a column to strings: integers in decimal, times in ISO 8601, others as JSON text."""
+    """Convert a column to strings: texts and bytes unchanged, times in ISO 8601, others as JSON."""
     column = decode(column)
     kind = column.type
     plain = (pt.is_integer, pt.is_boolean, is_strings, pt.is_timestamp, pt.is_date, pt.is_time)
