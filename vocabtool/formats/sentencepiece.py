@@ -251,8 +251,8 @@ def check_charsmap(charsmap: bytes) -> None:
     units = np.frombuffer(charsmap, "<u4", size // 4, 4)
     values = units[units >= VALUE] & np.uint32(VALUE - 1)
     nodes = np.flatnonzero(units < VALUE)
-    far = (units[nodes] & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
-    reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << far).astype(np.int64)) | 0xFF
+    shift = (units[nodes] & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
+    reached = (nodes ^ ((units[nodes] >> np.uint32(10)) << shift).astype(np.int64)) | 0xFF
     if (values >= len(strings)).any() or (reached >= len(units)).any():
         raise InvalidFile("the table of SentencePiece's normalizer has an offset outside the table")
 
@@ -305,15 +305,16 @@ class DoubleArray:
         if not 0 <= root < size:
             raise InvalidFile(f"a trie of {size:,} units has no unit {root:,}")
         room = size + SHARED_NODES  # how many more nodes are allowed
-        most = KEY_BYTES_PER_UNIT * size + SHARED_KEY_BYTES
+        max_bytes = KEY_BYTES_PER_UNIT * size + SHARED_KEY_BYTES
         keys: list[bytes] = []
         values: list[NDArray[np.int32]] = []
-        nodes, prefixes, depth, total = np.array([root], np.uint32), [b""], 0, 0
+        nodes, prefixes = np.array([root], np.uint32), [b""]  # of one level, at this depth
+        depth, key_bytes = 0, 0
         while len(nodes):
             units = self.units[nodes]
-            far = (units & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
-            bases: NDArray[np.uint32] = nodes ^ ((units >> np.uint32(10)) << far)
-            ending = np.flatnonzero(units & np.uint32(HAS_VALUE))
+            shift = (units & np.uint32(FAR)) >> np.uint32(6)  # 8 or 0
+            bases: NDArray[np.uint32] = nodes ^ ((units >> np.uint32(10)) << shift)
+            ending = np.flatnonzero(units & np.uint32(HAS_VALUE))  # nodes at which a key ends
             positions = bases[ending]
             outside = positions >= size
             stored = self.units[np.where(outside, 0, positions)]
@@ -323,16 +324,16 @@ class DoubleArray:
                 raise InvalidFile(f"{what} {positions[wrong[0]]:,}, which has no value")
             keys += map(prefixes.__getitem__, ending.tolist())
             values.append((stored & np.uint32(VALUE - 1)).astype(np.int32))
-            total += depth * len(ending)
+            key_bytes += depth * len(ending)
             parents, labels = self._children(bases, room)
             nodes, depth = bases[parents] ^ labels, depth + 1
             room -= len(nodes)
             if depth > MAX_PIECE and len(nodes):
                 what = f"a key of a trie is longer than {MAX_PIECE:,} bytes"
                 raise InvalidFile(f"{what}: the trie may have a cycle")
-            needed = total + depth * len(nodes)
-            if needed > most:
-                what = f"the keys of a trie take {needed:,} bytes, wanted at most {most:,}"
+            needed = key_bytes + depth * len(nodes)
+            if needed > max_bytes:
+                what = f"the keys of a trie take {needed:,} bytes, wanted at most {max_bytes:,}"
                 raise InvalidFile(what)
             pairs = zip(parents.tolist(), labels.tolist(), strict=True)
             prefixes = [prefixes[parent] + bytes((label,)) for parent, label in pairs]
