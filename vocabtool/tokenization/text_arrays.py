@@ -141,15 +141,15 @@ def map_unless_ascii(
     change: Callable[[bytes], bytes],
 ) -> pa.StringArray:
     """Apply ``change_ascii`` to ASCII strings without NUL, and ``change`` to others."""
-    has_nul = pc.match_substring(values, pattern="\0")
-    is_other = pc.invert(pc.and_(pc.string_is_ascii(values), pc.invert(has_nul)))
-    count = pc.sum(is_other).as_py() or 0
-    if not count:
+    has_nul = pc.match_substring(values, pattern="\0")  # some steps end a text there
+    is_other = pc.or_(pc.invert(pc.string_is_ascii(values)), has_nul)
+    other_count = pc.sum(is_other).as_py() or 0
+    if not other_count:
         return change_ascii(values)
     encoded = values.filter(is_other).view(pa.binary()).dictionary_encode()
     distinct = string_array(map(change, encoded.dictionary.to_pylist()))
     changed = distinct.take(encoded.indices)
-    if count == len(values):
+    if other_count == len(values):
         return changed
     results = change_ascii(values).view(pa.binary())
     return pc.replace_with_mask(results, is_other, changed.view(pa.binary())).view(pa.string())
