@@ -519,11 +519,10 @@ def read_arrow(
         raise InvalidFile(f"invalid or damaged: {error}", file=str(path)) from error
 
 
-def numbers(column: pa.Array, dtype: Any, count: int | None = None) -> NDArray[Any]:
-    """Return the first ``count`` numbers of a column, or all; ``to_numpy`` would load pandas."""
-    count = len(column) if count is None else count
+def numbers(column: pa.Array, dtype: Any) -> NDArray[Any]:
+    """Return the numbers of a column without nulls; ``to_numpy`` would load pandas."""
     values = column.buffers()[1]
-    return np.frombuffer(values, dtype, count) if count else np.zeros(0, dtype)
+    return np.frombuffer(values, dtype, len(column)) if len(column) else np.zeros(0, dtype)
 
 
 VOCABULARY: Final = {
@@ -553,7 +552,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """Open a vocabulary that :func:`write_vocabulary` wrote. Raises :class:`InvalidFile`."""
     columns, facts = read_arrow(path, VOCABULARY)
     tokens = columns["token"]
-    bounds = numbers(tokens, np.int64, len(tokens) + 1)
+    bounds = np.frombuffer(tokens.buffers()[1], np.int64, len(tokens) + 1)
     order = numbers(columns["position"], np.int32)
     hashes = numbers(columns["hash"], np.uint64)
     data = memoryview(tokens.buffers()[2] or b"")
