@@ -248,17 +248,17 @@ class _Model:
     def _renumber(self, pieces: Vocabulary, node: Message) -> Vocabulary:
         """Give pieces the ids of fairseq if the input ``fairseq`` of their node is true."""
         inputs, position = node.spans(INPUT), FAIRSEQ[node.text(OP)]
-        start, end = inputs[position] if position < len(inputs) else (0, 0)
-        flag = self._flags.get(self._buffer[start:end])
+        name = self._buffer[slice(*inputs[position])] if position < len(inputs) else b""
+        flag = self._flags.get(name)
         if flag is None:
             note = "fairseq is given at run time: if it is true, ids are those of fairseq"
             return replace(pieces, notes=(*pieces.notes, note))
         if not flag:
             return pieces
-        numbers = np.arange(1, len(pieces) + 1, dtype=np.int64)
-        numbers[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
-        unknown = None if pieces.unknown is None else Unknown(int(numbers[pieces.unknown.id]))
-        stored, first_id, ids = in_id_order(pieces.stored, numbers)
+        new_ids = np.arange(1, len(pieces) + 1, dtype=np.int64)
+        new_ids[: len(FAIRSEQ_IDS)] = FAIRSEQ_IDS[: len(pieces)]
+        unknown = None if pieces.unknown is None else Unknown(int(new_ids[pieces.unknown.id]))
+        stored, first_id, ids = in_id_order(pieces.stored, new_ids)
         return replace(
             pieces,
             stored=stored,
