@@ -341,6 +341,7 @@ def answer(index: Index, name: str, request: SearchRequest) -> dict[str, Any]:
 
 
 async def facts_of(catalog: Catalog, served: ServedIndex) -> dict[str, Any]:
+    """Return an ``IndexAnswer``. What only an open index knows is null if it is not open."""
     index = served.index
     facts: dict[str, Any] = dict.fromkeys(IndexAnswer.model_fields) | {
         "name": served.name,
