@@ -385,7 +385,7 @@ def _from_lines(files: _Files) -> tuple[Json, str] | None:
         return None
     accents, chinese = settings.get("strip_accents"), settings.get("tokenize_chinese_chars", True)
     tokenizer = bert_file(
-        texts(lines),
+        ids_by_text(lines),
         lower,
         accents=accents if isinstance(accents, bool) else None,
         chinese=chinese is not False,
@@ -542,7 +542,7 @@ def bpe(ids: Mapping[str, int], merges: list[str], **settings: Any) -> Json:
     return {"type": "BPE", "vocab": dict(ids), "merges": merges, **settings}
 
 
-def texts(vocabulary: Vocabulary) -> dict[str, int]:
+def ids_by_text(vocabulary: Vocabulary) -> dict[str, int]:
     """Return a mapping from each entry's text to its id. Of equal entries, the last one counts."""
     try:
         entries = [entry.decode() for entry in vocabulary.stored]

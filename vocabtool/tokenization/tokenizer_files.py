@@ -169,7 +169,7 @@ def tokenizer_by_rule(rule: str, vocabulary: Vocabulary) -> Tokenizer:
             f"{vocabulary.name}: the rule {rule!r} needs pieces that begin with ##, as in the "
             "vocab.txt of BERT"
         )
-    document = folders.bert_file(folders.texts(vocabulary), rule == "bert-uncased")
+    document = folders.bert_file(folders.ids_by_text(vocabulary), rule == "bert-uncased")
     return HFWordTokenizer(document, vocabulary)
 
 
