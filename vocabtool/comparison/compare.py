@@ -84,29 +84,30 @@ def diff(
 
 
 def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Diff:
+    """Compare the entries of two vocabularies, without a corpus: see :func:`diff`."""
     folds = parse_folds(fold)
     vocabularies, notes = list[Vocabulary](), list[str]()
     for source in (a, b):
-        vocabulary, more = (source, []) if isinstance(source, Vocabulary) else pick(source)
+        vocabulary, own_notes = (source, []) if isinstance(source, Vocabulary) else pick(source)
         vocabularies.append(vocabulary)
-        notes += more
+        notes += own_notes
     markers = [vocabulary.marker for vocabulary in vocabularies]
     entries = [vocabulary.stored.to_arrow() for vocabulary in vocabularies]
     marker: Marker | None = None
-    if markers != [None, None]:
+    if any(markers):  # compared by text: from here on, both have the marker of SentencePiece
         entries, marker = list(map(spell, entries, markers)), "▁"
     unfolded = Union.of(*entries)
-    union = Union.of(*(fold_entries(tokens, folds) for tokens in entries))
+    folded = Union.of(*(fold_entries(tokens, folds) for tokens in entries))
     unfolded_kinds = kinds(unfolded.tokens, marker)
     sides = []
     for source, vocabulary, before, after in zip(
-        (a, b), vocabularies, (unfolded.a, unfolded.b), (union.a, union.b), strict=True
+        (a, b), vocabularies, (unfolded.a, unfolded.b), (folded.a, folded.b), strict=True
     ):
-        ids = np.zeros(len(union), np.int64)
+        ids = np.zeros(len(folded), np.int64)
         ids[after.numbers] = vocabulary.id_array()[after.positions]
         # If folding makes several entries equal, the kind of the first one counts.
         first = np.searchsorted(before.positions, after.positions)
-        kinds_of_side = np.full(len(union), NONE, np.uint8)
+        kinds_of_side = np.full(len(folded), NONE, np.uint8)
         kinds_of_side[after.numbers] = unfolded_kinds[before.numbers[first]]
         side = Side(
             source=source,
@@ -118,7 +119,7 @@ def compare(a: Comparable, b: Comparable, fold: str | Iterable[str] = ()) -> Dif
             kinds=kinds_of_side,
         )
         sides.append(side)
-    return Diff(a=sides[0], b=sides[1], fold=folds, union=union, notes=tuple(notes))
+    return Diff(a=sides[0], b=sides[1], fold=folds, union=folded, notes=tuple(notes))
 
 
 def weigh(
