@@ -98,7 +98,7 @@ def looks_like_model(data: bytes) -> bool:
     """Return whether a file, or its first few kilobytes, begins like a SentencePiece model."""
     # A GraphDef begins with the same byte, but the field of the score is a string there (the op).
     usual_fields = {(TEXT, LEN), (SCORE, FIXED32), (TYPE, VARINT)}
-    has_scores = False  # or types: of any piece
+    has_score_or_type = False  # at least one of the pieces
     try:
         for number, wire_type, start, end in islice(wire.fields(data, 0, len(data)), SAMPLE):
             if number != PIECES:
@@ -115,16 +115,16 @@ def looks_like_model(data: bytes) -> bool:
             kinds = {(field, kind) for field, kind, _, _ in fields if field < FIRST_EXTENSION}
             if not texts or kinds - usual_fields:
                 return False
-            has_scores = has_scores or len(kinds) > 1
+            has_score_or_type = has_score_or_type or len(kinds) > 1
     except InvalidFile:
         pass  # probably truncated after a whole piece, at the end of the head
-    return has_scores
+    return has_score_or_type
 
 
 def read_pieces(data: bytes) -> Vocabulary:
-    """Read a serialised ``ModelProto``, without name and place; entries refer to ``data``, no copy.
+    """Read a serialised ``ModelProto``. Returns entries in ``data``, still without name and place.
 
-    The unknown piece has the type "unknown", or else the ``unk_id`` of the trainer.
+    The unknown piece is that of type "unknown", or else the ``unk_id`` of the trainer.
     """
     model = _parse(data)
     trainer = model.message(TRAINER_SPEC)
@@ -133,7 +133,9 @@ def read_pieces(data: bytes) -> Vocabulary:
     if len(unknown) > 1:
         raise InvalidFile(f"two pieces are of type unknown: ids {unknown[0]} and {unknown[1]}")
     declared = trainer.integer(UNKNOWN_ID, -1)
-    unknown += [declared] if 0 <= declared < len(entries) else []
+    unknown_id: int | None = unknown[0] if unknown else declared
+    if unknown_id not in range(len(entries)):
+        unknown_id = None
     model_type = trainer.integer(MODEL_TYPE, UNIGRAM)
     notes = [f"model type {MODEL_TYPES.get(model_type, model_type)}", "▁ stands for a space"]
     counts = np.bincount(types, minlength=BYTE + 1).tolist()
@@ -142,7 +144,6 @@ def read_pieces(data: bytes) -> Vocabulary:
         notes.append(f"besides normal pieces: {', '.join(named)}")
     if trainer.integer(BYTE_FALLBACK):
         notes.append("byte fallback: text that no piece covers becomes bytes, never unknown")
-    unknown_id = unknown[0] if unknown else None
     return vocabulary_of("sentencepiece", entries, None, unknown_id, tuple(notes))
 
 
