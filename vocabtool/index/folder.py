@@ -315,7 +315,7 @@ BEGUN: Final = re.compile(
 )
 # Such as postgresql://user@host/database?index=NAME
 ADDRESS: Final = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
-AS_IT_WAS: Final = "index the same FILEs again, with the same options and --force"
+INDEX_AGAIN: Final = "index the same FILEs again, with the same options and --force"
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,12 +553,12 @@ def put_in_place(build: Path) -> Path:
 def advice(file: str) -> str | None:
     """Return how to repair a damaged file; ``None`` if it is not in an index."""
     path = Path(file)
-    for inside in (path, *path.parents[:2]):
+    for inside in (path, *path.parents[:2]):  # the one whose folder is a generation
         if GENERATION.fullmatch(inside.parent.name):
             if inside.name.startswith(("codes-", KEYWORDS)):
                 folder = quote(str(inside.parent.parent))
-                return f"`vocabtool compact {folder}` rebuilds it; if that fails, {AS_IT_WAS}"
-            return f"it cannot be repaired: {AS_IT_WAS}"
+                return f"`vocabtool compact {folder}` rebuilds it; if that fails, {INDEX_AGAIN}"
+            return f"it cannot be repaired: {INDEX_AGAIN}"
     if MODEL_FILE.fullmatch(path.name) and _generations(path.parent):
-        return f"it cannot be repaired: {AS_IT_WAS}"
+        return f"it cannot be repaired: {INDEX_AGAIN}"
     return None
