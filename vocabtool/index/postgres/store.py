@@ -80,7 +80,7 @@ CHECKS: Final = (
 
 
 class PostgresStore:
-    """The store of an index in a database.
+    """The store of an index in a database, with the methods of ``FolderStore`` (see there).
 
     One process writes at a time; others wait. ``path``: a folder in the cache for model files.
     """
