@@ -518,8 +518,8 @@ def _batch_array(texts: pa.Array | Sequence[str | bytes]) -> pa.StringArray:
 def _scripts(words: pa.StringArray) -> tuple[list[str], NDArray[np.int64]]:
     """Return the names of scripts, and the script of each word as a position in the names."""
     names = {NO_LETTERS: 0, LATIN: 1}
-    letters = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")
-    scripts = letters.to_numpy(zero_copy_only=False).astype(np.int64)
+    is_latin = pc.match_substring_regex(words.view(pa.binary()), "[A-Za-z]")  # if it is ASCII
+    scripts = is_latin.to_numpy(zero_copy_only=False).astype(np.int64)  # false 0, true 1: see names
     others = np.flatnonzero(~pc.string_is_ascii(words).to_numpy(zero_copy_only=False))
     for at, word in zip(others.tolist(), as_bytes(words.take(pa.array(others))), strict=True):
         letter = next(filter(str.isalpha, word.decode("utf-8", "replace")), None)
