@@ -376,13 +376,13 @@ class TantivyReader:
                 return RankedRows.of(*self._fetch(both, len(looked_up)), limit)
 
     def _fetch(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
+        """Return the rows and scores of the best hits. The last 8 bits of scores are rounded."""
         hits: list[Any] = self._searcher.search(query, min(limit, self.documents), False).hits
         if not hits:
             return RankedRows.none()
         scores, addresses = zip(*hits, strict=True)
         rows = self._searcher.fast_field_values("row", list(addresses))
-        bits = np.array(scores, np.float32).view(np.uint32) + _HALF
-        bits &= _KEPT
+        bits = (np.array(scores, np.float32).view(np.uint32) + _HALF) & _KEPT
         return np.array(rows, np.int64), bits.view(np.float32)
 
 
