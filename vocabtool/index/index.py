@@ -182,7 +182,7 @@ class Index:
         index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)
-        if not index.snapshot().cutter.has_stop_words:
+        if index.snapshot().cutter.lacks_stop_words:
             notify(NO_STOP_WORDS.format(language=index.configuration.language))
         return index
 

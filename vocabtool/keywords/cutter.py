@@ -234,26 +234,25 @@ class Cutter:
         self.language: Language = language
         self._stem: Callable[[str], str] = str
         self._one_at_a_time = Lock()  # Snowball stemmers are not thread-safe
-        version = "none"
+        stemmer = "none"
         if language != "none":
             try:
                 import Stemmer
             except ImportError as error:
-                what = (
+                raise UnsupportedFormat(
                     "stemming needs PyStemmer: pip install PyStemmer, or choose the language 'none'"
-                )
-                raise UnsupportedFormat(what) from error
-            version = f"PyStemmer {Stemmer.version()}"
+                ) from error
+            stemmer = f"PyStemmer {Stemmer.version()}"
             if language not in Stemmer.algorithms():
-                raise UnsupportedFormat(f"{version} has no stemmer for {language}")
+                raise UnsupportedFormat(f"{stemmer} has no stemmer for {language}")
             self._stem = Stemmer.Stemmer(language, 0).stemWord  # its own cache is slow
-            version += f" {language}"
+            stemmer += f" {language}"
         self._is_stop_word = _stop_words(_SAME_LANGUAGE.get(language, language))
         self._remembered = _Cache(self._chunk, MAX_REMEMBERED)
         self._cuts = _Cache(self._cut, KEPT_RUNS)
-        self.has_stop_words = language == "none" or self._is_stop_word is not _is_none
+        self.lacks_stop_words = language != "none" and self._is_stop_word is _is_none
         unicode = unicodedataplus.unidata_version
-        self.fingerprint = f"words {RULE}, Unicode {unicode}, {version}"
+        self.fingerprint = f"words {RULE}, Unicode {unicode}, {stemmer}"
 
     def terms(self, texts: Sequence[str]) -> list[Terms]:
         """Return the terms of each text. Each chunk between white space is cut only once."""
