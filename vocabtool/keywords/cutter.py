@@ -421,6 +421,7 @@ class Cutter:
         return next(iter(self._cut(word).words), "")
 
     def _stemmed(self, word: str) -> str:
+        # Identifiers keep their spelling. Most words have only letters, which is faster to see.
         if not word.isalpha() and any(map(str.isdigit, word)):
             return word
         with self._one_at_a_time:
