@@ -19,7 +19,7 @@ from vocabtool.documents.options import weights_of
 from vocabtool.errors import NotFound
 from vocabtool.index.folder_store import FolderStore
 from vocabtool.index.index import store_class
-from vocabtool.index.snapshot import as_row, is_of_fields
+from vocabtool.index.snapshot import as_row, texts_are_joined
 from vocabtool.reports.index import stats_report
 from vocabtool.search.settings import Settings
 from vocabtool.system.messages import plural, tell
@@ -158,7 +158,7 @@ def export_command(folder: str, file: str, where: str | None, vectors: bool) -> 
         with output.progress_bar(False) as progress:
             count = index.export(file, where=where, vectors=vectors, progress=progress)
     searched = index.manifest.searched_fields
-    if not is_of_fields(index.snapshot(), where):
+    if not texts_are_joined(index.snapshot(), where):
         searched = ()  # the texts are not joined from fields
     fields = "".join(f" --field {quote(name)}" for name in searched or ("text",))
     others = (name for name in index.manifest.fields if name not in weights_of(searched))

@@ -232,7 +232,7 @@ def export(
         raise ValueError(f"{path}: expected a file that ends in {', '.join(EXPORT_ENDINGS)}")
     kinds, dim = snapshot.manifest.fields, snapshot.manifest.configuration.dim
     searched = snapshot.searched_fields
-    is_joined = TEXT in weights_of(searched) and is_of_fields(snapshot, where)
+    is_joined = TEXT in weights_of(searched) and texts_are_joined(snapshot, where)
     with ExitStack() as opened:
         out = opened.enter_context(whole_file(path))  # closed last, so that it appears last
         if ending == ".jsonl":
@@ -265,15 +265,18 @@ def export(
     return done
 
 
-def is_of_fields(snapshot: IndexSnapshot, where: str | None = None) -> bool:
+def texts_are_joined(snapshot: IndexSnapshot, where: str | None = None) -> bool:
     """Return whether all texts are joined fields, not single ones or others added in Python."""
     searched = snapshot.searched_fields
-    return bool(searched) and all(
-        places_of(document.text, document.fields, searched)
-        or not (document.text or any(map(document.fields.get, weights_of(searched))))
-        for _, documents in blocks(snapshot, snapshot.rows_in_order(where))
-        for document in documents
-    )
+    if not searched:
+        return False
+    names = weights_of(searched)
+    for _, documents in blocks(snapshot, snapshot.rows_in_order(where)):
+        for document in documents:
+            is_empty = not document.text and not any(document.fields.get(name) for name in names)
+            if not is_empty and not places_of(document.text, document.fields, searched):
+                return False
+    return True
 
 
 def _schema(kinds: Mapping[str, Kind], dim: int | None) -> pa.Schema:
