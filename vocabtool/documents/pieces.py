@@ -222,9 +222,9 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
         return pieces
     atoms = _atoms(text, [sections[at] for at in long], sizes)
     bodies = [_pack(text, of_section, sizes) for of_section in atoms]
-    checked = iter(_check(text, _with_overlaps(text, bodies, sizes), sizes))
+    shortened = iter(_shorten(text, _with_overlaps(text, bodies, sizes), sizes))
     for at, of_section in zip(long, bodies, strict=True):
-        pieces[at] = [span for _ in of_section for span in next(checked)]
+        pieces[at] = [span for _ in of_section for span in next(shortened)]
     return pieces
 
 
@@ -300,25 +300,26 @@ def _with_overlaps(
     return pieces
 
 
-def _check(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
-    """A piece that is too long loses its overlap; if it is still too long, it is halved."""
-    spans = [_trim(text, (first, body[1])) or body for first, body in pieces]  # not blank
+def _shorten(text: str, pieces: Sequence[tuple[int, Span]], sizes: Sizes) -> list[list[Span]]:
+    """Return the spans of each piece. A piece that is too long loses its overlap, or is halved."""
+    spans = [_trim(text, (begin, body[1])) or body for begin, body in pieces]  # never blank
     if sizes.count is count_words and not sizes.overlap:  # then counts add up
         return [[span] for span in spans]
     counts = sizes.count([text[start:end] for start, end in spans])
-    checked = []
-    for (first, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
-        if count <= sizes.size or (first == start and end - start == 1):
-            checked.append([span])
+    shortened = []
+    for (begin, (start, end)), span, count in zip(pieces, spans, counts, strict=True):
+        has_overlap = begin < start
+        if count <= sizes.size or (not has_overlap and end - start == 1):
+            shortened.append([span])
             continue
-        halves = [(start, end)]
-        if first == start:
+        bodies = [(start, end)]
+        if not has_overlap:
             blank = BLANK.search(text, (start + end) // 2, end - 1)
             middle = (start + end) // 2 if blank is None else blank.end()
-            halves = [(start, middle), (middle, end)]
-        shorter = [(half[0], half) for half in halves if _trim(text, half)]
-        checked.append([one for spans in _check(text, shorter, sizes) for one in spans])
-    return checked
+            bodies = [(start, middle), (middle, end)]
+        without_overlaps = [(body[0], body) for body in bodies if _trim(text, body)]
+        shortened.append([*chain.from_iterable(_shorten(text, without_overlaps, sizes))])
+    return shortened
 
 
 # ---- documents
