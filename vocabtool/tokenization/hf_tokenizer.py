@@ -258,7 +258,7 @@ class HFWordTokenizer:
             strings = [string.lower() for string in strings]
         with library_errors("the tokenizers library fails on a text"):
             encoded = _encode(self._splitter, strings)
-        # The pre-tokens of all texts. An added token becomes a pair with its id.
+        # The pre-tokens of all texts. An added token, with an id above 0, becomes a pair.
         tokens: list[str | Added] = encoded.tokens
         ids = np.array(encoded.ids, np.int64)
         for at in np.flatnonzero(ids).tolist():
@@ -267,16 +267,16 @@ class HFWordTokenizer:
         offsets = _offsets(encoded.word_ids, len(strings))
         places = {token: at for at, token in enumerate(dict.fromkeys(tokens))}
         codes = np.fromiter(map(places.__getitem__, tokens), np.int32, len(tokens))
-        words_of_pretokens = iter(
-            self._words([token for token in places if isinstance(token, str)])
-        )
+        pretokens = [token for token in places if isinstance(token, str)]
+        words_of = dict(zip(pretokens, self._words(pretokens), strict=True))
         words = []
         for token in places:
             if isinstance(token, str):
-                words.append(next(words_of_pretokens))
+                words.append(words_of[token])
             else:
-                entry = token[0].encode()
-                words.append([SpelledWord(entry, ((entry, token[1]),), known=True)])
+                content, id_ = token
+                entry = content.encode()
+                words.append([SpelledWord(entry, ((entry, id_),), known=True)])
         flat = chain.from_iterable(words)
         bounds = starts_of([*map(len, words)])
         lookup = look_up_spelled(flat, bounds, self._vocabulary, self.unknown_id)
