@@ -354,22 +354,24 @@ class VectorSql:
         if codes is None:
             return join(compared, documents, among, best)
         distance = "<->" if self.metric == "l2" else "<#>"
-        order = f" ORDER BY vector {distance} %s::{self.type}({self.dim:d}) LIMIT %s"
-        one = f"(SELECT doc, vector FROM {documents}"
+        # Twice as many as needed, because halfvec is rounded: its order differs a little.
+        order = f" ORDER BY vector {distance} %s::{self.type}({self.dim:d}) LIMIT %s) d"
+        nearest = Sql(order, (vector, 2 * limit))
+        indexed = join(compared, "(SELECT doc, vector FROM ", documents)
         if among == TRUE:
-            # Rounding moves few: rows that are not fetched cost nothing.
-            return join(compared, one, among, Sql(order, (vector, 2 * limit)), ") d", best)
-        # Exact search costs less, or the probed lists may have too few of the documents.
+            return join(indexed, among, nearest, best)
+        # Up to this number of documents, exact search costs less, or the probed lists may have too
+        # few of them. The statement has both searches, of which one finds nothing.
         probed = codes.probes / codes.lists
-        few = round(max(codes.coded * probed, EXPECTED * limit / probed))
-        return join(
-            f"WITH allowed AS MATERIALIZED (SELECT d.doc FROM documents_{self.n} d WHERE ",
-            *(among, f" LIMIT {few + 1:d}), few AS MATERIALIZED"),
-            f" (SELECT count(*) <= {few:d} AS it FROM allowed) SELECT * FROM ((",
-            *(compared, documents, "(SELECT it FROM few) AND d.doc IN (SELECT doc FROM allowed)"),
-            *(") UNION ALL (", compared, one, "NOT (SELECT it FROM few) AND ", among),
-            *(Sql(order, (vector, 2 * limit)), ") d)) n", best),
-        )
+        most = round(max(codes.coded * probed, EXPECTED * limit / probed))
+        rows = f"SELECT d.doc FROM documents_{self.n} d WHERE "
+        allowed = join("allowed AS MATERIALIZED (", rows, among, f" LIMIT {most + 1:d})")
+        few = f"few AS MATERIALIZED (SELECT count(*) <= {most:d} AS is_true FROM allowed)"
+        are_few = "(SELECT is_true FROM few)"
+        exact = join(compared, documents, are_few, " AND d.doc IN (SELECT doc FROM allowed)")
+        by_index = join(indexed, f"NOT {are_few} AND ", among, nearest)
+        both = join("((", exact, ") UNION ALL (", by_index, ")) n")
+        return join("WITH ", allowed, f", {few} SELECT * FROM ", both, best)
 
     def settings(self, codes: CodeFacts | None) -> list[str]:
         """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
