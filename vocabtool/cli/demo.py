@@ -102,7 +102,8 @@ def draw_questions(
 
 def tell_story(folder: Path) -> None:
     """Run all steps in ``folder``, and print their results. Refuse a folder with other files."""
-    start, about = time.perf_counter(), folder / "ABOUT.txt"
+    start = time.perf_counter()
+    about = folder / "ABOUT.txt"
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()) and not (about.is_file() and about.read_bytes() == MARK):
         raise VocabtoolError(f"{folder}: has files that the demo did not make; name a new folder")
@@ -134,12 +135,21 @@ def tell_story(folder: Path) -> None:
     with index.writer() as writer:
         writer.add(documents)
     _tell("The documents are indexed", f"in {index.name}, by vectors and by words")
+    question = _compare_fusions(documents, words, index)
+    command = f"$ vocabtool search {quote(index.name)} {quote(question)} --explain"
+    click.echo(f"{EXPLANATION}\n  {command}")
+    click.echo(f"\nAll files are in {folder}. The demo took {time.perf_counter() - start:.0f} s.")
+
+
+def _compare_fusions(documents: Sequence[Document], words: Words, index: Index) -> str:
+    """Print how many questions each fusion answers. Return a question of the last kind."""
     sums = np.zeros(len(FUSIONS), int)
     click.echo(f"How many of {QUESTIONS} questions find the right document in {PLACES} hits:")
     _row("", NAMES)
     for unknown, kind in KINDS.items():
         drawn = draw_questions(documents, words, index, unknown=unknown)
-        if not (questions := list(islice(drawn, QUESTIONS))):
+        questions = list(islice(drawn, QUESTIONS))
+        if not questions:
             raise NotFound(f"{index.name}: no document has the words for a question ({kind})")
         counts = []
         for fusion in FUSIONS:
@@ -150,9 +160,7 @@ def tell_story(folder: Path) -> None:
         _row(kind, counts)
         click.echo(f"    such as: {questions[0][0]}  (from {questions[0][1]})")
     _row("both kinds", sums)
-    command = f"$ vocabtool search {quote(index.name)} {quote(questions[0][0])} --explain"
-    click.echo(f"{EXPLANATION}\n  {command}")
-    click.echo(f"\nAll files are in {folder}. The demo took {time.perf_counter() - start:.0f} s.")
+    return questions[0][0]
 
 
 def _row(name: str, cells: Iterable[object]) -> None:
