@@ -88,27 +88,22 @@ def search_command(
     if more := click.get_current_context().args:
         whole = " ".join((query or "", *more))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
-    if query is None and not (
-        vector or any(settings[name] for name in ("where", "sort", "facets"))
-    ):
+    can_list = any(settings[name] for name in ("where", "sort", "facets"))
+    if query is None and not (vector or can_list):
         raise click.UsageError(
             "Missing argument 'QUERY'; or pass --vector, --where, --sort or --facets"
         )
     output.check_files(file, None, form, ENDINGS)
-    written = form or format_of(file)
-    for name, value in {"-o FILE.html": written == "html", "--vector": vector}.items():
-        if value and query == STDIN:
-            raise click.UsageError(f"{name} is for one QUERY, not for several on standard input")
-    if written == "html":
+    report_format = form or format_of(file)
+    if query == STDIN and (report_format == "html" or vector):
+        name = "-o FILE.html" if report_format == "html" else "--vector"
+        raise click.UsageError(f"{name} is for one QUERY, not for several on standard input")
+    if report_format == "html":
         settings["explain"] = True
     with output.usage_errors():
         index = open_index(folder, model)
-        if (
-            vector is None
-            and query is not None
-            and not index.can_encode
-            and settings["fusion"] not in ONE_LEG
-        ):
+        has_no_vector = query is not None and vector is None and not index.can_encode
+        if has_no_vector and settings["fusion"] not in ONE_LEG:
             tell(
                 f"{index.name}: created without a model; queries are searched by their words only. "
                 "To search by vectors too, pass --vector FILE or --model"
@@ -121,10 +116,10 @@ def search_command(
         with output.open_output(file) as out:
             for hits in answers:
                 report = hits_report(hits, one_of_many=query == STDIN)
-                if written == "json":  # one line per query
+                if report_format == "json":  # one line per query
                     out.write(json.dumps(report.data()).encode() + b"\n")
                 else:
-                    write(report, out, written, FILE_WIDTH)
+                    write(report, out, report_format, FILE_WIDTH)
                 out.flush()
 
 
