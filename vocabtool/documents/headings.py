@@ -129,7 +129,7 @@ PYTHON: Final = re.compile(
     r"|\n(?:(?:async[ \t]+)?(?:def|class)[ \t]+(?P<name>\w+)|(?P<at>@)|(?P<other>[^\W\d]))",
     re.DOTALL,
 )
-CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")
+CONTINUES: Final = re.compile(r"\n(?:elif|else|except|finally)\b")  # begins no statement
 
 FALLBACK: Final = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 HEADING_STYLE: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
@@ -359,10 +359,10 @@ def decode_html(content: bytes) -> str:
     stated = CHARSET.search(content, 0, MAX_PRESCAN)
     label = "" if stated is None else stated[1].decode().lower()
     name = ENCODINGS.get(label, label)
-    try:
-        return content.decode(name if CHARSETS.fullmatch(name) else "utf-8", "surrogateescape")
-    except (LookupError, UnicodeDecodeError):
-        return decode(content)
+    if CHARSETS.fullmatch(name):  # Python has codecs that are not for pages, such as utf-7
+        with suppress(LookupError, UnicodeDecodeError):
+            return content.decode(name, "surrogateescape")
+    return decode(content)
 
 
 def html(source: str) -> MarkedText:
@@ -451,7 +451,7 @@ def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) ->
 
 def python(text: str) -> MarkedText:
     """Find functions and classes at the top level. A heading begins at the first decorator."""
-    padded, headings = f"\n{text}", Headings()
+    padded, headings = f"\n{text}", Headings()  # the "\n" before a line has its offset in ``text``
     decorated: int | None = None  # offset of the first decorator of the next definition
     for token in PYTHON.finditer(padded):
         if token["at"]:
