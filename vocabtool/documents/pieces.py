@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -215,16 +215,16 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
     sure = 2 * sizes.size if sizes.count is count_words else sizes.size // TOKENS
-    long = [at for at, (start, end) in enumerate(sections) if end - start > sure]
-    counts = sizes.count([text[slice(*sections[at])] for at in long])
-    long = [at for at, count in zip(long, counts, strict=True) if count > sizes.size]
+    counted = [at for at, (start, end) in enumerate(sections) if end - start > sure]
+    counts = sizes.count([text[slice(*sections[at])] for at in counted])
+    long = [at for at, count in zip(counted, counts, strict=True) if count > sizes.size]
     if not long:
         return pieces
     atoms = _atoms(text, [sections[at] for at in long], sizes)
     bodies = [_pack(text, of_section, sizes) for of_section in atoms]
     shortened = iter(_shorten(text, _with_overlaps(text, bodies, sizes), sizes))
     for at, of_section in zip(long, bodies, strict=True):
-        pieces[at] = [span for _ in of_section for span in next(shortened)]
+        pieces[at] = [*chain.from_iterable(islice(shortened, len(of_section)))]
     return pieces
 
 
