@@ -167,16 +167,16 @@ class OpenAIEncoder(Encoder):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        name, host = self.options.api_key_env or KEY, urlsplit(self._url).hostname
-        key = f", with the key in {name}" if os.getenv(name) else ""
+        key_name, host = self.options.api_key_env or KEY, urlsplit(self._url).hostname
+        key = f", with the key in {key_name}" if os.getenv(key_name) else ""
         sends = f"texts are sent to {host}{key}"
         if self._url.startswith("http:") and host not in LOCAL:
             sends += ", unencrypted"
-        served = self._served[0] if self._served else None
-        other = (
-            (f"the server calls the model {served!r}",) if served not in (None, self._model) else ()
-        )
-        return (sends, "blank texts are not sent: their vectors are zero", *other, *self._notes)
+        notes = [sends, "blank texts are not sent: their vectors are zero"]
+        served_name = self._served[0] if self._served else None
+        if served_name not in (None, self._model):
+            notes.append(f"the server calls the model {served_name!r}")
+        return (*notes, *self._notes)
 
     @cached_property
     def fingerprint(self) -> str:
