@@ -254,13 +254,14 @@ class StaticEncoder(Encoder):
         return (sums * scale[:, None]).astype(np.float32, copy=False)
 
     def _known_rows(self, lookup: WordLookup) -> KnownRows:
+        """Return the rows of the known words of each text, or of the known pieces of its words."""
         rows: NDArray[np.integer]
         if lookup.spelled is None:
             rows, offsets = lookup.positions[lookup.codes], lookup.offsets
         else:  # the rows of the pieces of each word, then of each text
             pieces, known, starts = lookup.spelled
             positions = self.words.vocabulary.stored.find(pieces).astype(np.int32)
-            positions[~known] = -1
+            positions[~known] = -1  # the entry for unknown pieces has a vector, too
             of_words = TokenCodes(positions, starts, lookup.distinct)
             rows, offsets, _ = of_words.of_texts(lookup.codes, lookup.offsets)
         is_known = rows >= 0
