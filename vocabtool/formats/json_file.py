@@ -516,9 +516,9 @@ def _weight(value: object) -> tuple[str, str, int]:
     shape = expect(fields.get("shape"), list, f"{MANIFEST}: shape")
     if not isinstance(name, str) or not isinstance(stored, str):
         raise InvalidFile(f"{MANIFEST}: a weight without a name or a dtype")
-    lengths = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
-    count = math.prod(shape) if lengths else 0
-    if not lengths or count > MAX_ELEMENTS:
+    is_shape = len(shape) <= MAX_RANK and all(type(n) is int and n >= 0 for n in shape)
+    count = math.prod(shape) if is_shape else 0
+    if not is_shape or count > MAX_ELEMENTS:
         raise InvalidFile(f"{MANIFEST}: weight {show(name)!r}: invalid shape")
     return name, stored, count
 
@@ -529,20 +529,20 @@ def _string_weights(
     """Yield the weights of a group that are strings. ``paths``: the files of the whole group."""
     if not paths:
         raise InvalidFile("a group of weights contains strings, but lists no files")
-    names = [expect(path, str, f"{MANIFEST}: the name of a file") for path in paths]
+    file_names = [expect(path, str, f"{MANIFEST}: the name of a file") for path in paths]
     contents = []
-    for name in names:
-        with reading(show(name)):
-            file = files.named_file(source.file.parent, name.encode("utf-8", "surrogatepass"))
-        contents.append(files.read_linkless(file, show(name)))
-    first = PurePosixPath(source.name).with_name(show(names[0]))
+    for file_name in file_names:
+        with reading(show(file_name)):
+            file = files.named_file(source.file.parent, file_name.encode("utf-8", "surrogatepass"))
+        contents.append(files.read_linkless(file, show(file_name)))
+    first_file = PurePosixPath(source.name).with_name(show(file_names[0]))
     values = wire.Cursor(b"".join(contents), 0, f"the files of a group ({MANIFEST})")
     for name, dtype, count in weights:
         if dtype == "string":
             if count * LENGTH > values.rest:
                 what = f"{count:,} strings do not fit into the remaining {values.rest:,} bytes"
                 raise InvalidFile(what, offset=values.position)
-            place = Place(str(first), f"weight {show(name)}")
+            place = Place(str(first_file), f"weight {show(name)}")
             yield constant(show(name), values.strings(count, "<I"), place)
         elif dtype in SIZES:
             values.name = f"weight {show(name)!r} in the files of its group"
