@@ -106,9 +106,9 @@ class ObjectGraph:
     @cached_property
     def paths(self) -> dict[int | None, bytes]:
         """The shortest path to each object, such as ``layer.table``; generic names are avoided."""
-        paths: dict[int | None, bytes] = {0: b""} if self.objects else {}
-        later: deque[int] = deque()
-        queue = deque(0 for _ in paths)
+        queue = deque([0] if self.objects else [])
+        later = deque[int]()  # objects with generic names, whose children come last
+        paths: dict[int | None, bytes] = dict.fromkeys(queue, b"")
         while queue or later:
             parent = queue.popleft() if queue else later.popleft()
             for child, name in self.objects[parent].children:
@@ -117,7 +117,8 @@ class ObjectGraph:
                 path = b".".join((paths[parent], name)) if paths[parent] else name
                 if len(path) <= MAX_PATH:
                     paths[child] = path
-                    (later if name in GENERIC_NAMES else queue).append(child)
+                    waiting = later if name in GENERIC_NAMES else queue
+                    waiting.append(child)
         return paths
 
 
