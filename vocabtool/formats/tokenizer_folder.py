@@ -115,17 +115,17 @@ class FolderTokenizer:
 def read(model: Path) -> FolderTokenizer | None:
     """Return the tokenizer of a folder; ``None`` if the folder has none of the layouts above.
 
-    ``model``: the folder, or the file of ``SEVERAL_FILES`` in it that must have the entries
-    (``None`` for others). Raises :class:`UnsupportedFormat` for an unknown tokenizer.
+    ``model``: the folder, or the file in it that must have the entries; only one of
+    ``SEVERAL_FILES`` can. Raises :class:`UnsupportedFormat` for an unknown tokenizer.
     """
     folder, entries = (model, None) if model.is_dir() else (model.parent, model.name)
     if entries not in (None, *SEVERAL_FILES):
         return None
     files = _Files(folder)
     if files.has(SOURCE) and not files.has(TOKENIZER):  # Marian
-        yaml = sorted(path.name for path in folder.glob(YAML))
-        file = VOCAB if files.has(VOCAB) else "".join(yaml[:1])
-        if files.has(file):
+        names = (VOCAB, *sorted(path.name for path in folder.glob(YAML)))
+        file = next(filter(files.has, names), None)
+        if file is not None:
             tokens = ("</s>", UNKNOWN, "<pad>", *(t["content"] for t in _added_in_settings(files)))
             used = (SOURCE, *files.used)
             left = files.left_alone(file, *used)
@@ -412,16 +412,16 @@ WORD_END: Final = "</w>"
 def _from_merges(files: _Files) -> tuple[Json, str] | None:
     """Describe the BPE of a known class, whose entries and merges are in two files."""
     pair = next((pair for pair in ENTRIES_AND_MERGES if all(map(files.has, pair))), None)
-    entries = files.settings(pair[0]) if pair is not None else {}
-    if pair is None or set(map(type, entries.values())) != {int}:
+    if pair is None:
+        return None
+    entries_file, merges_file = pair
+    entries = files.settings(entries_file)
+    if not entries or any(type(id_) is not int for id_ in entries.values()):
         return None
     settings, name = files.settings(TOKENIZER_CONFIG), files.tokenizer_class()
-    if name is None and all(character in entries for character in ALPHABET):
-        # Older folders do not name it.
+    if name is None and all(character in entries for character in ALPHABET):  # an older folder
         name = "CLIP" if ALPHABET[ord("a")] + WORD_END in entries else "GPT2"
-    lines = word_list.read_lines(files.read(pair[1]))
-    merges = listed_pairs(lines, entries)
-    steps: list[Json] = []
+    merges = listed_pairs(word_list.read_lines(files.read(merges_file)), entries)
     if name in GPT2_LIKE:
         prefix = settings.get("add_prefix_space") is True
         tokenizer = document(bpe(entries, merges), [], byte_level((GPT2,), prefix=prefix), [])
@@ -431,7 +431,7 @@ def _from_merges(files: _Files) -> tuple[Json, str] | None:
         pattern = QWEN2.replace(ENGLISH, "'(?i:[sdmt]|ll|ve|re)")
         tokenizer = document(bpe(entries, merges), [{"type": "NFC"}], byte_level((pattern,)), [])
     elif name == "CLIP":
-        steps = [{"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"}]
+        steps = ({"type": "NFC"}, replace(r"\s+", " ", regex=True), {"type": "Lowercase"})
         words = {**split(CLIP), "behavior": "Removed", "invert": True}
         unknown = _content(settings.get("unk_token")) or END
         model = bpe(entries, merges, unk_token=unknown, end_of_word_suffix=WORD_END)
@@ -440,11 +440,11 @@ def _from_merges(files: _Files) -> tuple[Json, str] | None:
     else:
         what = f"{name}Tokenizer" if name else f"no tokenizer_class in {TOKENIZER_CONFIG}"
         raise UnsupportedFormat(
-            f"vocabtool has no tokenizer for the entries and {pair[1]} of this model ({what}); "
+            f"vocabtool has no tokenizer for the entries and {merges_file} of this model ({what}); "
             f"{OTHERWISE}"
         )
     usual = USUAL if USUAL[0] in entries else ("<|startoftext|>", END)
-    return _with_added(tokenizer, _added_in_settings(files), usual), pair[0]
+    return _with_added(tokenizer, _added_in_settings(files), usual), entries_file
 
 
 # Parts of a tokenizer.json (huggingface/tokenizers, tokenizers/src/{normalizers,pre_tokenizers,
