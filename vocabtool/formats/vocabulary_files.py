@@ -117,7 +117,7 @@ def write(vocabulary: Vocabulary, file: BinaryIO, format: FileFormat) -> int:  #
     for row in stored.not_utf8.tolist():
         encoded[row] = b2a_base64(stored[row], newline=False).decode()
     tokens = [entry.decode("utf-8", "backslashreplace") for entry in stored]
-    columns = dict(zip(TYPES, (vocabulary.id_array().tolist(), tokens, encoded), strict=True))
+    columns = {"id": vocabulary.id_array().tolist(), "token": tokens, "base64": encoded}
     facts = facts_of(vocabulary)
     if format == "json":
         facts |= {"first_id": vocabulary.first_id, "tokens": tokens}
@@ -149,8 +149,8 @@ def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
         document = json_file.expect(json_file.parse(data), dict, "the document")
         tokens = json_file.expect(document.get("tokens"), list, "tokens")
         first = json_file.expect(document.get("first_id"), int, "first_id")
-        others = json_file.expect(document.get("base64", {}), dict, "base64")
-        encoded = [others.get(str(row), "") for row in range(len(tokens))]
+        base64_of = json_file.expect(document.get("base64", {}), dict, "base64")
+        encoded = [base64_of.get(str(row), "") for row in range(len(tokens))]
         ids = document.get("ids", range(first, first + len(tokens)))
         return {**document, "id": ids, "token": tokens, "base64": encoded}
     from pyarrow import ArrowException, BufferReader, csv, parquet, schema
@@ -159,10 +159,10 @@ def _read_document(data: bytes, format_: FileFormat) -> dict[str, Any]:
         if format_ == "csv":
             if not data.startswith(CSV_HEAD) or not data.endswith(b"\n"):
                 raise ValueError(f"wanted the first line {CSV_HEAD!r}, and a newline at the end")
+            read = csv.ReadOptions(block_size=len(data), use_threads=False)  # any row fits
+            parse = csv.ParseOptions(newlines_in_values=True)
             convert = csv.ConvertOptions(column_types=schema(TYPES), null_values=[])
-            at_once = csv.ReadOptions(block_size=len(data), use_threads=False)
-            lines = csv.ParseOptions(newlines_in_values=True)
-            return dict(csv.read_csv(BufferReader(data), at_once, lines, convert).to_pydict())
+            return dict(csv.read_csv(BufferReader(data), read, parse, convert).to_pydict())
         table = parquet.ParquetFile(BufferReader(data)).read()  # read_table imports more
         table.validate(full=True)
         columns = table.cast(schema(TYPES)).to_pydict()
