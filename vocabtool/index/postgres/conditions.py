@@ -67,7 +67,7 @@ NON_ASCII_WORD: Final = re.compile(r"[^\W\x00-\x7f]")
 ESCAPES: Final = str.maketrans({"\x01": "\x04A", "\x02": "\x04B", "\x03": "\x04C", "\x04": "\x04D"})
 NO_LETTER_BEFORE, NO_LETTER_AFTER = "(?<![0-9a-z_])", "(?![0-9a-z_])"
 UNKNOWN: Final = "({0} IS NULL AND NULL)"  # false, or null for null
-_LISTS: Final = local()
+_SQLITE: Final = local()  # ``reader``: the connection of a thread
 
 
 def columns_of(name: str, kind: Kind) -> list[tuple[str, str]]:
@@ -141,14 +141,14 @@ def items_of(text: str) -> list[str] | None:
     """Return :func:`element_key` of each element, or ``None`` if the text is no JSON list."""
     if "[" not in text:
         return None
-    if not hasattr(_LISTS, "reader"):
-        _LISTS.reader = sqlite3.connect(":memory:")
-        _LISTS.reader.text_factory = bytes
+    if not hasattr(_SQLITE, "reader"):
+        _SQLITE.reader = sqlite3.connect(":memory:")  # parses as for an index in a folder
+        _SQLITE.reader.text_factory = bytes
     statement = "SELECT CASE WHEN json_valid(?1) THEN json_type(?1) END"
-    if _LISTS.reader.execute(statement, (text,)).fetchone() != (b"array",):
+    if _SQLITE.reader.execute(statement, (text,)).fetchone() != (b"array",):
         return None
     keys = set()
-    for type_, atom in _LISTS.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):
+    for type_, atom in _SQLITE.reader.execute("SELECT type, atom FROM json_each(?)", (text,)):
         if type_ in (b"true", b"false"):
             keys.add(element_key(type_ == b"true"))
         elif type_ in (b"integer", b"real"):
