@@ -184,7 +184,7 @@ def condition(filters: Filters | None, index: Index) -> Iterator[str | None]:
 
 
 def _condition_of(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
-    """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
+    """Translate a filter, or raise :class:`InvalidCondition`. ``depth``: filters around it."""
     adapter.check_depth(depth, given)
     if not isinstance(given, Mapping):
         raise invalid("wanted a dictionary", given)
