@@ -404,7 +404,7 @@ def _share(count: int, total: int) -> float:
 
 
 def _verdict(report: OovReport) -> Verdict:
-    """Return the verdict; for a subword model that of :func:`_of_pieces`. Symbols do not count."""
+    """Return the verdict; for a subword model :func:`_subword_verdict`. Symbols do not count."""
     if not report.tokens:
         return Verdict("The documents contain no words.", "", "", "none")
     punctuation = sum(kind.tokens for kind in report.kinds if kind.kind == "symbol")
@@ -412,7 +412,7 @@ def _verdict(report: OovReport) -> Verdict:
     unknown = report.tokens_unknown - punctuation
     missing = unknown / max(words, 1)
     if report.split is not None:
-        return _of_pieces(report, report.split, unknown, missing)
+        return _subword_verdict(report, report.split, unknown, missing)
     documents = f"{report.documents_unknown:,} of {report.documents:,} documents."
     how_much = f"The model does not know {unknown:,} of {words:,} words ({percent(missing)})"
     if punctuation:  # a document may hold nothing else unknown
@@ -440,8 +440,8 @@ def _verdict(report: OovReport) -> Verdict:
     return Verdict(how_much, where, advice, step)
 
 
-def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: float) -> Verdict:
-    """Return a subword model's verdict. ``unknown``, ``missing``: number and share, no symbols."""
+def _subword_verdict(report: OovReport, split: SplitWords, unknown: int, missing: float) -> Verdict:
+    """Return a subword model's verdict. ``missing``: share of ``unknown`` words; no symbols."""
     unknown_words = "no word is unknown"
     if unknown:
         be = "is" if unknown == 1 else "are"
@@ -456,8 +456,14 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
     where = f"Most additional pieces come from {kinds}" if kinds else "No word is split"
     if report.cut:
         where += f"; {percent(report.cut_rate)} of all pieces are past the model's limit"
+    step, advice = _subword_step(report, split, unknown, missing)
+    return Verdict(how_much, f"{where}.", f"Next step: {advice}.", step)
 
-    # The figures on which the next step depends.
+
+def _subword_step(
+    report: OovReport, split: SplitWords, unknown: int, missing: float
+) -> tuple[NextStep, str]:
+    """Return the next step, and the advice. Arguments: as of :func:`_subword_verdict`."""
     codes = [kind for kind in split.kinds if kind.kind in CODE_KINDS]
     other_tokens = report.tokens - sum(kind.tokens for kind in codes)
     other_pieces = split.pieces - sum(kind.pieces for kind in codes)
@@ -471,9 +477,8 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
         costs = pc.multiply(table["count"], pc.subtract(table["pieces"], 1))
         added = f"{len(table):,} costliest"
         saved = (pc.sum(costs).as_py() or 0) / max(split.pieces, 1)
-    step: NextStep
     if missing > MANY or per_word > COSTLY:
-        step = "another model"
+        step: NextStep = "another model"
         why = f"even without codes and numbers, a word takes {per_word:.2f} pieces"
         if missing > MANY:
             why = f"{percent(missing)} of the words are unknown"
@@ -496,7 +501,7 @@ def _of_pieces(report: OovReport, split: SplitWords, unknown: int, missing: floa
         step, advice = "none", "none, because the texts suit the model"
     if split.listed:
         advice += f"; the {added} words as entries would save {percent(saved)} of the pieces"
-    return Verdict(how_much, f"{where}.", f"Next step: {advice}.", step)
+    return step, advice
 
 
 def _examples(report: OovReport, kinds: Sequence[KindCount]) -> str:
