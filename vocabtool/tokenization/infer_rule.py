@@ -189,7 +189,7 @@ class TracePoint(NamedTuple):
             raise self.refuse("one of its inputs must be a string, but is a number")
         return value
 
-    def pattern(self, text: bytes) -> str:
+    def decode_pattern(self, text: bytes) -> str:
         try:
             return text.decode()
         except UnicodeDecodeError:
@@ -280,7 +280,7 @@ def _is_utf8(op: TracePoint) -> bool:
 def _replace(op: TracePoint, pattern: bytes, rewrite: bytes) -> Step:
     if not op.flag(b"replace_global", True):
         raise op.refuse("it replaces only the first match")
-    step = text_steps.RegexReplace(op.pattern(pattern), op.pattern(rewrite))
+    step = text_steps.RegexReplace(op.decode_pattern(pattern), op.decode_pattern(rewrite))
     fault = text_steps.regex_fault(step.pattern, step.rewrite)
     if fault is not None:
         raise op.refuse(fault)
@@ -441,7 +441,7 @@ STEPS: Final[dict[bytes, Callable[[TracePoint], Step]]] = {
     b"CaseFoldUTF8": lambda op: text_steps.CaseFold(),
     b"FastBertNormalize": _bert_normalize,
     b"RegexSplitWithOffsets": lambda op: text_steps.RegexSplit(
-        op.pattern(op.text_constant(1)), op.pattern(op.text_constant(2))
+        op.decode_pattern(op.text_constant(1)), op.decode_pattern(op.text_constant(2))
     ),
     b"WhitespaceTokenizeWithOffsetsV2": lambda op: text_steps.WhitespaceSplit(),
 }
