@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from fastapi import APIRouter
 from fastapi import Query as Parameter
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -75,8 +76,8 @@ register_url_convertor("document", IdConvertor())
 class ParsedRoute(APIRoute):
     """A route that calls its endpoint with the JSON that the guard has parsed.
 
-    This takes a third of the time of FastAPI, which gets only the requests that are not valid: its
-    messages say what is wrong. The endpoint may take names from the path, and ``request``.
+    This takes a third of the time of FastAPI, which gets only the requests without a body. The
+    endpoint may take names from the path, and ``request``.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -86,10 +87,13 @@ class ParsedRoute(APIRoute):
             return of_fastapi
 
         async def handle(request: Request) -> Response:
-            try:
-                checked = body.model_validate(request.state.json)
-            except (AttributeError, ValidationError):  # without a body, there is no JSON
+            if not hasattr(request.state, "json"):
                 return await of_fastapi(request)
+            try:
+                checked = body.model_validate(request.state.json, from_attributes=True)
+            except ValidationError as error:
+                faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+                raise RequestValidationError(faults) from error
             answer: Response = await self.endpoint(**request.path_params, request=checked)
             return answer
 
