@@ -75,6 +75,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "corpus.txt").write_text(CORPUS, "utf-8")
     for name, begins in {"bad.txt.gz": b"", "bad.parquet": b"PAR1vocabtool", "bad.pb": b""}.items():
         (folder / name).write_bytes(begins + b"\0\xffbad")
+    (folder / "cut").mkdir()
+    (folder / "cut" / "tokenizer.json").write_bytes(b'{"model')
     return folder
 
 
@@ -320,6 +322,7 @@ def test_the_very_share_is_no_failure(share: str, unknown: int, of: int, here: P
         ("words bad.pb", 3, ["bad.pb: "]),
         ("words strange", 3, ["the op StringFormat", "name a rule", "--rule"]),
         ("oov ids corpus.txt", 3, ["states no inputs", "ids#", "--rule"]),
+        ("oov ids corpus.txt --rule tokenizer:cut", 3, ["tokenizer.json: not JSON"]),
     ],
 )
 def test_errors(command: str, code: int, messages: list[str], here: Path) -> None:

@@ -103,11 +103,7 @@ def check_rule(context: click.Context, option: click.Parameter, spec: str | None
         from vocabtool.tokenization.rule import makes_pieces, names_tokenizer, parse_rule
 
         try:
-            if names_tokenizer(spec):
-                from vocabtool.tokenization.tokenizer_files import tokenizer_file
-
-                tokenizer_file(spec)  # raises an error for a damaged folder
-            elif not makes_pieces(spec):
+            if not names_tokenizer(spec) and not makes_pieces(spec):
                 parse_rule(spec)
         except VocabtoolError as error:
             raise click.BadParameter(str(error)) from error
