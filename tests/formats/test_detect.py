@@ -197,6 +197,9 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
         vocabtool.inspect(tmp_path / "vocab.txt")
     with pytest.raises(UnknownFormat, match=r"no vocabulary in it; it contains vocab\.txt\."):
         vocabtool.inspect(tmp_path)
+    os.mkfifo(tmp_path / "saved_model.pb")
+    with pytest.raises(NotFound, match=r"saved_model\.pb: neither a file"):
+        vocabtool.inspect(tmp_path)
 
 
 def test_too_many_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,7 @@ def open_graphs(model: str | Path) -> GraphFile:
             raise no_model_in(path)
     with reading(str(file)):
         if not file.is_file():  # a pipe would wait
-            raise NotFound(f"{path}: neither a file nor a folder; wanted a model's folder or file")
+            raise NotFound(f"{file}: neither a file nor a folder; wanted a model's folder or file")
         with file.open("rb") as opened:
             head = opened.read(HEAD)
             _refuse_other(file, head)

@@ -358,11 +358,9 @@ WORDPIECES: Final = frozenset((b"WordpieceTokenizeWithOffsets",))
 HASHES: Final = frozenset(
     (b"StringToHashBucketFast", b"StringToHashBucketStrong", b"StringToHashBucket")
 )
-REMAINDERS, ADDITIONS, SELECTIONS = (
-    (b"FloorMod", b"Mod"),
-    (b"Add", b"AddV2"),
-    (b"Select", b"SelectV2"),
-)
+REMAINDERS: Final = (b"FloorMod", b"Mod")
+ADDITIONS: Final = (b"Add", b"AddV2")
+SELECTIONS: Final = (b"Select", b"SelectV2")
 MAX_CHOICES: Final = 8
 
 # Names that TensorFlow generates; they do not describe a vocabulary.
