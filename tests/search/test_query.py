@@ -57,6 +57,11 @@ def surface(text: str) -> Term:
             None,
             {word("quick"): 1, word("brown"): 1, surface("quick-brown"): 1.5},
         ),
+        (
+            "Quick-Brown quick-brown brown",
+            None,
+            {word("quick"): 1, word("brown"): 1, surface("quick-brown"): 1.5},
+        ),
         # A name in camel case is searched whole, as an identifier, and in humps, as other words.
         (
             "parseHttpHeader",

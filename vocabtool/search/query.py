@@ -459,6 +459,9 @@ def term_clauses(
                 clauses[term] = Clause((term,), share)
     wholes = list[tuple[WeighedWord, tuple[Term, ...], bool]]()
     joined = dict[Term, list[Clause]]()
+    # How many words have a term: "Input/Output" and "input/output" are one.
+    terms_of_wholes = {(word.exact, term) for word in distinct for term in word.terms}
+    uses = Counter(term for _, term in terms_of_wholes)
     for word in distinct:
         if not (word.identifier or word.word.surfaces or word.word.humps) or not word.parts:
             continue
@@ -468,7 +471,6 @@ def term_clauses(
         replaces = not word.identifier and len(word.word.words) > 1
         if replaces:
             # A part that another word of the query has, too, keeps its own score.
-            uses = Counter(chain.from_iterable(other.terms for other in distinct))
             parts = [part for part in parts if uses[part.terms[0]] == 1]
             if parts:
                 joined[word.exact] = parts
