@@ -242,6 +242,28 @@ def test_wrong_sources_leave_the_index_as_it_is(tmp_path: Path) -> None:
         pass  # nothing is locked
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "field", "hinted"),
+    [
+        ("x.csv", "id,text\n1,a\n", None, "id"),
+        ("x.csv", "_id,_id,text\n1,2,a\n", None, "_id"),  # which one is asked with --id-field
+        ("x.jsonl", '{"id": null, "text": "a"}\n', None, None),
+        ("x.csv", "id,other\nlong text,a\n", "id", None),
+    ],
+)
+def test_a_field_that_could_be_the_id_is_named(
+    tmp_path: Path, name: str, text: str, field: str | None, hinted: str | None
+) -> None:
+    """Unless it is the text, or the first document has no value in it."""
+    file, notes = tmp_path / name, list[str]()
+    file.write_text(text)
+    read = ReadOptions(field=field)
+    Index.create_for(tmp_path / "index", file, noting, read=read, notify=notes.append)
+    assert [note.rpartition(" ")[2] for note in notes if "--id-field" in note] == (
+        [] if hinted is None else [hinted]
+    )
+
+
 # Folders of ``vocabtool embed``
 
 

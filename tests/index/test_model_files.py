@@ -14,8 +14,10 @@ import pytest
 
 from tests.builders.small_indexes import add, scored
 from tests.conftest import ROOT
-from vocabtool import Document, Index, open_encoder
+from vocabtool import Document, Index, embed, open_encoder
 from vocabtool.choices import NAMED
+from vocabtool.documents import ReadOptions
+from vocabtool.encoders.encoder import FittedWeights
 from vocabtool.errors import InvalidFile, NotFound, OtherModel
 from vocabtool.index.model import read_vocabulary, write_vocabulary
 from vocabtool.system.byte_strings import ByteStrings
@@ -65,6 +67,23 @@ def made(folder: Path, model: Path, weights: Any = "idf") -> Index:
     )
     add(index, [Document(f"d{number}", text) for number, text in enumerate(texts)])
     return index
+
+
+def test_given_weights_are_taken_instead_of_those_beside_shards(tmp_path: Path) -> None:
+    """So these need not be sound."""
+    model, shards, weights = of_text(tmp_path), tmp_path / "shards", tmp_path / "weights.json"
+    file = tmp_path / "texts.txt"
+    file.write_text("twice naïve\n日本\n")
+    embed(file, open_encoder(model, rule="whitespace"), shards)
+    damaged = shards / "_weights.json"
+    damaged.rename(weights)
+    damaged.write_text("{}")
+    more: dict[str, Any] = {"read": ReadOptions(), "rule": "whitespace"}
+    index = Index.create_for(tmp_path / "index", shards, model, fitted=weights, **more)
+    fitted = FittedWeights.read(weights)
+    assert index.configuration.weights == fitted.fingerprint
+    with pytest.raises(InvalidFile, match=r"_weights\.json: not a file of fitted weights"):
+        Index.create_for(tmp_path / "other", shards, model, **more)
 
 
 def test_a_search_loads_no_pandas(cache: Path, tmp_path: Path) -> None:

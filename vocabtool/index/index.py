@@ -177,8 +177,8 @@ class Index:
             notify(NO_VECTORS)
         else:
             outside = home(Path(request.path))  # an address is no folder that a FILE could be in
-            arguments["sample"], fitted = load.sample_or_weights(sources, read, outside, notify)
-            arguments["fitted"] = request.fitted or fitted
+            sample, fitted = load.sample_or_weights(request, outside, notify)
+            arguments |= {"sample": sample, "fitted": fitted}
         index = cls.create(**arguments)
         for note in index.encoder.notes if index.encoder is not None else ():
             notify(note)

@@ -33,7 +33,7 @@ from vocabtool.documents.files import (
     names_of,
 )
 from vocabtool.documents.options import ID, PATH_FIRST, TEXT, VECTOR, ReadOptions
-from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches, sample
+from vocabtool.documents.reading import ReadLog, SeenIds, Skip, Sources, batches, documents, sample
 from vocabtool.documents.tables import as_strings
 from vocabtool.documents.vectors import Given, Matcher, check_counts, checksum_of, open_vectors
 from vocabtool.embedding.shards import Shards, fitted_weights, vectors_of
@@ -61,7 +61,7 @@ from vocabtool.index.documents import (
     of_file,
     shards_in,
 )
-from vocabtool.index.folder import Load, home
+from vocabtool.index.folder import CreationForSources, Load, home
 from vocabtool.index.measures import CANDIDATES, Canaries, compare_canaries, spread
 from vocabtool.index.snapshot import DocumentsChanged, IndexSnapshot, find_unchanged
 from vocabtool.index.vectors import prepare
@@ -640,25 +640,25 @@ def dim_of_own_vectors(sources: Sources, read: ReadOptions, vectors: Given | Non
 
 
 def sample_or_weights(
-    sources: Sources, read: ReadOptions, index: Path, notify: Callable[[str], object]
-) -> tuple[Iterable[bytes] | None, FittedWeights | None]:
-    """Return texts on which a new index fits word weights, or the weights of a run of embed.
+    request: CreationForSources, index: Path, notify: Callable[[str], object]
+) -> tuple[Iterable[bytes] | None, FittedWeights | str | Path | None]:
+    """Return texts on which a new index fits word weights, or ``None``, and weights, or ``None``.
 
-    Both are ``None`` for what is read only once. ``index``: the folder of the index, whose files
-    are not read. Raises an error for a file that cannot be read. Notes if the documents have a
-    field that could be their id.
+    There are no texts of what is read only once. The weights are those given, or of a run of embed.
+    ``index``: the folder of the index, whose files are not read. Raises an error for a file that
+    cannot be read. Notes if the documents have a field that could be their id.
     """
+    sources, read, fitted = request.sources, request.read, request.fitted
     shards = shards_in(sources)
     if shards is not None:
-        return None, fitted_weights(shards)
+        return None, fitted or fitted_weights(shards)
     files = files_outside(sources, index, read) or []
     if names_of(sources) is None or not can_be_read_again(files):
-        return None, None
-    plain = replace(read, keep=("id", "_id"), on_duplicate=None)
-    first = next(batches(files, plain, log=ReadLog(), rows=1), None)
+        return None, fitted
+    first = next(documents(files, read, log=ReadLog(), size=1), None)
     facts_of(files)  # raises if another file is missing
     for name in ("id", "_id"):
-        if read.id_field is None and first is not None and first.columns[name][0].is_valid:
+        if read.id_field is None and first is not None and first.fields.get(name) is not None:
             use = f"the documents have a field {name!r}: use it with --id-field {name}"
             notify(f"the ids of documents are FILE:LINE; {use}")
-    return sample(files, read), None
+    return sample(files, read), fitted
