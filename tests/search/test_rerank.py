@@ -268,6 +268,15 @@ def test_similar(known: list[str] | None, tmp_path: Path) -> None:
     assert len(index.similar("one", 2)) == 2
 
 
+def test_similar_says_that_the_nearest_document_is_near_by_chance(tmp_path: Path) -> None:
+    """If no other document that meets the condition has a word of the document."""
+    far = [Doc(f"far{n}", f"c{n}", (0, (-1) ** n), {"lang": "de"}) for n in range(12)]
+    index = index_of(tmp_path, [Doc("one", "a b", (1, 0)), Doc("two", "a b", (1, 0)), *far], None)
+    assert index.similar("one").notes == ()
+    (note,) = index.similar("one", where="lang = 'de'").notes
+    assert "no nearer than chance: similarity 0.000" in note
+
+
 def test_similar_takes_a_code_as_a_word(tmp_path: Path) -> None:
     """A document that shares it does not come before all others; at most 25 words count."""
     docs = [
