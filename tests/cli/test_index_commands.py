@@ -117,6 +117,36 @@ def test_index_again_does_nothing(corpus: Path, index: str) -> None:
     assert len(Index.open(index)) == 3
 
 
+def test_rows_that_do_not_fit_are_told(index: str, tmp_path: Path) -> None:
+    """An id that is there already, and a word among numbers, which can be left out."""
+    more = tmp_path / "more.jsonl"
+    rows = '{"key": "a", "text": "new"}', '{"key": "e", "text": "new", "year": "big"}'
+    more.write_text("\n".join(rows))
+    command, reason = ("index", more, "-o", index, *MAKE[:-1]), f"{more}:2: the field 'year'"
+    assert "document 'a' is in the index already" in errors(*command)
+    command = (*command, "--existing", "skip")
+    assert reason in errors(*command)
+    assert len(Index.open(index)) == 4
+    report, messages = told(*command, "--on-error", "skip")
+    assert "1 value that did not fit their field; the documents were added" in report
+    assert f"skipped: {reason}" in messages
+    assert [*Index.open(index).ids("text = 'new'")] == ["e"]
+
+
+def test_an_interrupted_command_tells_how_to_go_on(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves no empty index."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Index, "load", stop)
+    message = told("index", corpus, "-o", tmp_path / "index", *MAKE, code=130)[1]
+    assert "interrupted; run the same command again to resume after the last commit" in message
+    assert not (tmp_path / "index").exists()
+
+
 def test_an_update_loses_no_field(index: str, tmp_path: Path) -> None:
     """A document is put in its place whole: what would be gone is named, and how to keep it."""
     more = tmp_path / "more.jsonl"
@@ -148,6 +178,8 @@ def test_a_load_that_is_half_done_is_told(index: str) -> None:
     """The index is whole, but it is not all that was meant to be in it."""
     whole = f"{index}: no damage: 4 documents in both legs, vectors: all compared\n"
     assert output("verify", index) == whole
+    again = "4 documents encoded again: lowest agreement with the stored vectors 1.000000\n"
+    assert output("verify", index, "--model", MODEL) == whole + again
     manifest = Index.open(index).manifest
     assert manifest.load is not None
     set_manifest(Path(index), replace(manifest, load=replace(manifest.load, finished=False)))

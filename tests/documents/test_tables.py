@@ -226,6 +226,16 @@ def test_damage_anywhere(name: str, tmp_path: Path) -> None:
     assert failed > 100
 
 
+def test_repeated_texts_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dictionary gives the same text for any number of rows of a small file."""
+    file = write(tmp_path / "a.parquet", pa.table({"text": ["a" * 100] * 20_000}), 5_000)
+    assert len(list(documents(file))) == 20_000
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_GROWTH", 1)
+    monkeypatch.setattr("vocabtool.documents.tables.MAX_TEXT_BYTES", 1_000_000)
+    with pytest.raises(InvalidFile, match=r"up to here, [\d,]+ bytes unpack to 1,040,000 or more"):
+        list(documents(file))
+
+
 def test_equal_numbers_of_a_list_have_a_limit(tmp_path: Path) -> None:
     """They are counted before they are unpacked: 800 bytes hold one list of 34 million numbers."""
     count = 34_000_000

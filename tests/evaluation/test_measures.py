@@ -10,7 +10,13 @@ import math
 import numpy as np
 import pytest
 
-from vocabtool.evaluation.evaluate import Interval, intervals
+from vocabtool.evaluation.evaluate import Interval, intervals, ndcg, recall, reciprocal_rank
+
+
+@pytest.mark.parametrize("judged", [{}, {"a": 0}, {"a": -1}])
+def test_without_a_relevant_document(judged: dict[str, int]) -> None:
+    """Nothing is divided by nothing, nor by less."""
+    assert [measure(["a"], judged) for measure in (ndcg, recall, reciprocal_rank)] == [0, 0, 0]
 
 
 def test_intervals() -> None:

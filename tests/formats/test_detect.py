@@ -82,7 +82,7 @@ def test_a_tokenizers_folder(folder: Path) -> None:
     (vocabulary,) = model.vocabularies
     assert vocabulary.tokens == ["the", "of", "to"]
     assert (vocabulary.name, vocabulary.kind) == ("vocab.json", "bpe")
-    assert vocabulary.places[0].file == "vocab.json"
+    assert vocabulary.places == (("vocab.json", "whole object"),)
     used = "files used: vocab.json with config.json, merges.txt"
     assert vocabulary.notes == ("BPE with the merges in merges.txt", used)
     assert model.warnings == ()

@@ -639,6 +639,19 @@ def made_of_docs(**read: Any) -> tuple[Index, LoadReport]:
     return index, index.load("docs", ReadOptions(keep=KEEP, **read))
 
 
+def test_an_update_from_anywhere_keeps_the_field_source(
+    docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was named at first: nothing has changed."""
+    index, _ = made_of_docs()
+    before = contents(index)
+    assert before["docs/guide.md#Guide > Use"].fields["source"] == "docs/guide.md"
+    monkeypatch.chdir("/")
+    index = Index.open(docs.parent / "index", counted_letters.encode)
+    assert counts(index.update(sync=True)) == (0, 0, 6, 0)
+    assert contents(index) == before
+
+
 @pytest.fixture
 def five_words() -> Callable[[], Any]:
     """Opens an encoder that reads five words."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.builders.word_piece import tokenizer_of
-from tests.cli.running import run
+from tests.cli.running import on_terminal, run
 from tests.html_page import Page
 from vocabtool import OovCounter, OovReport, Words
 
@@ -195,6 +195,16 @@ def test_json_and_page(here: Path, tmp_path: Path) -> None:
     assert found["pieces"] == {"per_token": 69 / 22, "histogram": found["pieces"]["histogram"]}
     for row in rows:
         assert row["word"] in page.text
+
+
+def test_a_terminal(here: Path) -> None:
+    """Words with what they are split into, and the figures."""
+    shown = on_terminal(here, "oov", "bert.json", "corpus.txt")
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "2023 1 1 4 3 2 ##0 ##2 ##3 …82859c844baa14ef of 2023" in lines
+    at = lines.index("pieces per token 3.14")
+    assert lines[at + 1] == "distinct words that are split 33.33%"
+    assert lines[at + 6] == "documents with a word of 3+ pieces 50.00%"
 
 
 def test_whole_words_have_no_split_words(here: Path) -> None:

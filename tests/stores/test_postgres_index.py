@@ -199,7 +199,7 @@ def replace_by_two(folder: Path, address: str) -> Result:
 
 
 def test_a_replacement_whose_vectors_cannot_be_indexed(
-    index: Index, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    index: Index, address: str, database: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All its documents are committed, so it takes its place, and `compact` finishes it."""
 
@@ -214,6 +214,8 @@ def test_a_replacement_whose_vectors_cannot_be_indexed(
     left = Index.open(address)
     assert len(left) == 2
     assert left.compact() == 0
+    facts = "SELECT name FROM vocabtool.facts_2"  # what it was made of is needed no longer
+    assert database.execute(facts).fetchall() == []
 
 
 def test_two_replacements(index: Index, address: str) -> None:
