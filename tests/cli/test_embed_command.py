@@ -36,6 +36,7 @@ def test_the_report(corpus: Path, tmp_path: Path) -> None:
         "  done now    nothing: all shards exist already",
         "  resumed     4 shards existed already",
     ]
+    assert json.loads(output(*command, "--format", "json"))["documents"] == 100
 
 
 @pytest.mark.parametrize(

@@ -525,6 +525,9 @@ def test_a_model_that_is_a_file_is_found_again(
     (tmp_path / "vectors.txt").write_text("amber 1.0 0.0\nbirch 0.0 1.0\n")
     monkeypatch.chdir(tmp_path)
     sample = ["amber birch", "amber"]
+    with pytest.raises(VocabtoolError, match="fitted on a sample"):
+        Index.create("index", model, weights="idf")
+    assert not Path("index").exists()
     index = Index.create("index", model, weights="idf", sample=sample, rule="lower")
     add(index, [Document("x", "Amber"), Document("y", "Birch")])
     (tmp_path / "elsewhere").mkdir()

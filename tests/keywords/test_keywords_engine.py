@@ -46,10 +46,6 @@ def word(text: str, boost: float = 1.0) -> Clause:
     return Clause((Term("words", text),), boost)
 
 
-def phrase(text: str, boost: float = 1.0) -> Clause:
-    return Clause(tuple(Term("words", each) for each in text.split()), boost)
-
-
 def surface(text: str, boost: float = 1.0) -> Clause:
     return Clause((Term("surfaces", text),), boost)
 
@@ -89,26 +85,6 @@ def assert_same(found: RankedRows, wanted: RankedRows) -> None:
     assert found.rows.tolist() == wanted.rows.tolist()
     assert found.scores == pytest.approx(wanted.scores, rel=EXACT, abs=NEXT_TO_NOTHING)
     assert (found.rows.dtype.name, found.scores.dtype.name) == ("int64", "float32")
-
-
-QUERIES = {
-    "one word": KeywordQuery((word("fox"),)),
-    "nothing": KeywordQuery(()),
-    "several words": KeywordQuery((word("quick"), word("brown"), word("wolf"), word("bread"))),
-    "boosts": KeywordQuery((word("quick", 0.25), word("brown", 3.0))),
-    "a phrase": KeywordQuery((phrase("quick brown fox"),)),
-    "a phrase that repeats a word": KeywordQuery((phrase("fox fox"),)),
-    "a boosted phrase and a word": KeywordQuery((phrase("brown fox", 2.0), word("rice"))),
-    "surfaces and words": KeywordQuery(
-        (surface("sku-48007-h"), surface("sku-48008-a"), word("brown"))
-    ),
-    "a surface in no document": KeywordQuery((surface("sku-1"), word("brown"))),
-    "must": KeywordQuery((word("brown"),), (word("fox"),)),
-    "must alone": KeywordQuery((), (word("fox"), word("quick", 2.0))),
-    "must a phrase": KeywordQuery((word("dog"),), (phrase("quick brown"),)),
-    "must a surface": KeywordQuery((word("brown"),), (surface("sku-48007-h", 2.0),)),
-    "other scripts": KeywordQuery((word("京タ"), word("кошка"), word("cafe"))),
-}  # fmt: skip  # a table
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.02, 0.004, 0.0])
@@ -160,7 +136,7 @@ def test_documents_are_counted(reader: TantivyReader) -> None:
     ]
     assert holding(reader, word("fox"), 3) == [0, 1, 2]
     assert holding(reader, word("fox"), 0) == []
-    assert reader.search(QUERIES["one word"], 0, everything()).rows.tolist() == []
+    assert reader.search(KeywordQuery((word("fox"),)), 0, everything()).rows.tolist() == []
     spellings = {"borwn": ["brown"], "fix": ["fox"], "qick": ["quick"], "fox": [], "": []}
     for text, near in spellings.items():
         terms = [Term("words", other) for other in near]

@@ -32,9 +32,9 @@ from tokenizers import (
 )
 
 from tests.conftest import ROOT
-from tests.tokenization.test_tokenizer_files import GPT2
 from vocabtool import Words
 from vocabtool.errors import InvalidFile, VocabtoolError
+from vocabtool.formats.tokenizer_folder import GPT2, LLAMA3
 
 SENTENCES = [
     "the quick brown fox jumps over the lazy dog, the end",
@@ -177,10 +177,10 @@ def falling_back() -> Tokenizer:
     return tokenizer
 
 
-def by_pattern() -> Tokenizer:
-    """Like GPT-2, with its pattern in a step of its own."""
+def by_pattern(pattern: str) -> Tokenizer:
+    """Like Llama 3: with a pattern in a step of its own."""
     tokenizer = byte_level()
-    split = pre_tokenizers.Split(Regex(GPT2), "isolated")
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
     write = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, write])
     return tokenizer
@@ -217,7 +217,8 @@ CHUNKED: dict[str, tuple[Maker, str | None]] = {
     "Unigram, a token with its blank": (reaching_behind, None),
     "Unigram without pre-tokenizer": (without_pre_tokenizer, None),
     "BPE with bytes": (falling_back, "instead"),
-    "a pattern": (by_pattern, "before"),
+    "a pattern": (partial(by_pattern, GPT2), "before"),
+    "another pattern": (partial(by_pattern, LLAMA3), "before"),
     "a table": (by_table, "before"),
     "marks in a token": (partial(with_token, word_piece, "<|x|>"), "behind"),
     "a mark": (partial(with_token, word_piece, ".", single_word=True), "behind"),
