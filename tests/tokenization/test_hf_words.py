@@ -32,9 +32,9 @@ from tokenizers import (
 )
 
 from tests.conftest import ROOT
+from tests.tokenization.test_tokenizer_files import GPT2
 from vocabtool import Words
 from vocabtool.errors import InvalidFile, VocabtoolError
-from vocabtool.formats.tokenizer_folder import GPT2, LLAMA3
 
 SENTENCES = [
     "the quick brown fox jumps over the lazy dog, the end",
@@ -175,6 +175,12 @@ def falling_back() -> Tokenizer:
     )
     tokenizer.normalizer = MARKS
     return tokenizer
+
+
+LLAMA3 = (  # as llama.cpp spells it
+    r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def by_pattern(pattern: str) -> Tokenizer:
