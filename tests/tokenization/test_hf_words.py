@@ -177,10 +177,11 @@ def falling_back() -> Tokenizer:
     return tokenizer
 
 
-LLAMA3 = (  # as llama.cpp spells it
-    r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+BEHIND = (  # the English endings
+    r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+LLAMA3 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)" + BEHIND
+LLAMA_CPP = "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])" + BEHIND
 
 
 def by_pattern(pattern: str) -> Tokenizer:
@@ -224,7 +225,8 @@ CHUNKED: dict[str, tuple[Maker, str | None]] = {
     "Unigram without pre-tokenizer": (without_pre_tokenizer, None),
     "BPE with bytes": (falling_back, "instead"),
     "a pattern": (partial(by_pattern, GPT2), "before"),
-    "another pattern": (partial(by_pattern, LLAMA3), "before"),
+    "a published pattern": (partial(by_pattern, LLAMA3), "before"),
+    "another spelling of it": (partial(by_pattern, LLAMA_CPP), "before"),
     "a table": (by_table, "before"),
     "marks in a token": (partial(with_token, word_piece, "<|x|>"), "behind"),
     "a mark": (partial(with_token, word_piece, ".", single_word=True), "behind"),

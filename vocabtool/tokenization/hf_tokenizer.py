@@ -30,7 +30,15 @@ from numpy.typing import NDArray
 from vocabtool.errors import InvalidFile, VocabtoolError, library_errors
 from vocabtool.formats import hf_tokenizer, sentencepiece
 from vocabtool.formats.encoder_files import SENTENCES
-from vocabtool.formats.tokenizer_folder import GPT2, LLAMA3, LOWER, QWEN2, byte_level, split
+from vocabtool.formats.tokenizer_folder import (
+    ENGLISH,
+    GPT2,
+    LLAMA3,
+    LOWER,
+    QWEN2,
+    byte_level,
+    split,
+)
 from vocabtool.system.messages import plural
 from vocabtool.tokenization.lookup import SpelledWord, WordLookup, join_lookups, look_up_spelled
 from vocabtool.tokenization.text_arrays import (
@@ -444,8 +452,13 @@ SENTENCEPIECE: Final[list[Json]] = [
 ]
 REACHING: Final = ("normalized", "lstrip", "rstrip")  # flags of added tokens
 AFFIXES: Final = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")  # of BPE
+# As the published files of Llama 3 and Qwen 2 spell ENGLISH.
+PUBLISHED: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 # Regular expressions with which a blank begins a word, and never ends or joins words.
-BLANK_FIRST: Final = [*map(split, (GPT2, LLAMA3, QWEN2))]
+BLANK_FIRST: Final = [
+    *map(split, (GPT2, LLAMA3, QWEN2)),
+    *(split(pattern.replace(ENGLISH, PUBLISHED)) for pattern in (LLAMA3, QWEN2)),
+]
 *_, WRITE_BYTES = byte_level((LLAMA3,))
 # Pre-tokenizers that remove white space, and those that only split further.
 BLANK_SPLITTERS: Final = frozenset(("BertPreTokenizer", "Whitespace", "WhitespaceSplit"))
