@@ -124,10 +124,10 @@ def test_rows_that_do_not_fit_are_told(index: str, tmp_path: Path) -> None:
     more.write_text("\n".join(rows))
     command, reason = ("index", more, "-o", index, *MAKE[:-1]), f"{more}:2: the field 'year'"
     assert "document 'a' is in the index already" in errors(*command)
-    command = (*command, "--existing", "skip")
-    assert reason in errors(*command)
+    skipping = (*command, "--existing", "skip")
+    assert reason in errors(*skipping)
     assert len(Index.open(index)) == 4
-    report, messages = told(*command, "--on-error", "skip")
+    report, messages = told(*skipping, "--on-error", "skip")
     assert "1 value that did not fit their field; the documents were added" in report
     assert f"skipped: {reason}" in messages
     assert [*Index.open(index).ids("text = 'new'")] == ["e"]
