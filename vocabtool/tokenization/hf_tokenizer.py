@@ -453,11 +453,11 @@ SENTENCEPIECE: Final[list[Json]] = [
 REACHING: Final = ("normalized", "lstrip", "rstrip")  # flags of added tokens
 AFFIXES: Final = ("ignore_merges", "continuing_subword_prefix", "end_of_word_suffix")  # of BPE
 # As the published files of Llama 3 and Qwen 2 spell ENGLISH.
-PUBLISHED: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+ENGLISH_AS_PUBLISHED: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 # Regular expressions with which a blank begins a word, and never ends or joins words.
 BLANK_FIRST: Final = [
     *map(split, (GPT2, LLAMA3, QWEN2)),
-    *(split(pattern.replace(ENGLISH, PUBLISHED)) for pattern in (LLAMA3, QWEN2)),
+    *(split(pattern.replace(ENGLISH, ENGLISH_AS_PUBLISHED)) for pattern in (LLAMA3, QWEN2)),
 ]
 *_, WRITE_BYTES = byte_level((LLAMA3,))
 # Pre-tokenizers that remove white space, and those that only split further.

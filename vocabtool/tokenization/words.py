@@ -233,11 +233,11 @@ class KnownWords:
                 known = start < end and bool(missed[start] == missed[end])
                 count = None if pieces is None else int(pieces[end] - pieces[start])
                 judged[surface] = WordStatus(known, count)
-            kept = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
+            short = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
             # Another thread may still read the old dictionary, so it is replaced, never cleared.
-            if len(self._remembered) + len(kept) > MAX_REMEMBERED:
+            if len(self._remembered) + len(short) > MAX_REMEMBERED:
                 self._remembered = {}
-            self._remembered.update(kept)
+            self._remembered.update(short)
         return [judged.get(surface) or remembered[surface] for surface in surfaces]
 
 
