@@ -150,6 +150,20 @@ def test_an_approximate_index_measures_its_recall(address: str) -> None:
         )
 
 
+def test_more_hits_than_the_visited_lists_have(database: Any, address: str) -> None:
+    """A search visits more lists, also with a pgvector that does not go on by itself."""
+    name = database.info.dbname  # the planner would read so small a table from end to end
+    database.execute(f"ALTER DATABASE {name} SET enable_seqscan = off")
+    index = Index.create(address, dim=8, exact_below=10, recall=0.1)
+    vectors = np.random.default_rng(2).standard_normal((600, 8))
+    with index.writer() as writer:
+        writer.add([Document(str(at), "", {}) for at in range(600)], vectors)
+    codes = index.manifest.codes
+    assert codes is not None
+    assert codes.probes < codes.lists == 24
+    assert len(index.search(vector=vectors[0], k=300)) == 300
+
+
 def open_connections(database: Any) -> int:
     """Those of the index to its database, which the server closes a moment after us."""
     told = "application_name = 'vocabtool' AND datname = current_database()"

@@ -5,6 +5,7 @@ No text of a user becomes part of a statement: terms are numbers or parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -29,7 +30,7 @@ MAX_INDEXED: Final = {"vector": 2_000, "halfvec": 4_000}  # dimensions of an ind
 ITERATIVE: Final = (0, 8)  # the version of pgvector that goes on where a filter leaves too few
 MAX_LISTS: Final = 2_000  # of an index of pgvector; building it takes 0.9 GB of memory
 PROBES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-# How many documents that meet a condition must be expected in the probed lists for a hit.
+# How many documents must be expected in the visited lists for a hit.
 EXPECTED: Final = 5
 
 
@@ -360,9 +361,9 @@ class VectorSql:
         indexed = join(compared, "(SELECT doc, vector FROM ", documents)
         if among == TRUE:
             return join(indexed, among, nearest, best)
-        # Up to this number of documents, exact search costs less, or the probed lists may have too
-        # few of them. The statement has both searches, of which one finds nothing.
-        probed = codes.probes / codes.lists
+        # Up to this number of allowed documents they are compared exactly: that costs less, or the
+        # visited lists may have too few of them. The server runs one of the two searches below.
+        probed = self._probes(codes, limit) / codes.lists
         most = round(max(codes.coded * probed, EXPECTED * limit / probed))
         rows = f"SELECT d.doc FROM documents_{self.n} d WHERE "
         allowed = join("allowed AS MATERIALIZED (", rows, among, f" LIMIT {most + 1:d})")
@@ -373,11 +374,16 @@ class VectorSql:
         both = join("((", exact, ") UNION ALL (", by_index, ")) n")
         return join("WITH ", allowed, f", {few} SELECT * FROM ", both, best)
 
-    def settings(self, codes: CodeFacts | None) -> list[str]:
+    def _probes(self, codes: CodeFacts, limit: int) -> int:
+        """Return how many lists to visit: for many hits, more than the recall needs."""
+        needed = math.ceil(EXPECTED * limit * codes.lists / codes.coded)
+        return min(max(codes.probes, needed), codes.lists)
+
+    def settings(self, codes: CodeFacts | None, limit: int) -> list[str]:
         """Return settings for a search of the index, as ``name = value`` for SET LOCAL."""
         if codes is None:
             return []
-        settings = [f"ivfflat.probes = {codes.probes:d}"]
+        settings = [f"ivfflat.probes = {self._probes(codes, limit):d}"]
         if self.is_iterative:
             settings.append("ivfflat.iterative_scan = relaxed_order")
         return settings

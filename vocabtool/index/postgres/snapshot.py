@@ -225,7 +225,7 @@ class PostgresSnapshot(IndexSnapshot):
             text = legs.as_text(prepare(vector, self.vector_sql.metric))
             near = self.vector_sql.near(text, limit, among, codes)
             similarity = self.vector_sql.similarity(text)
-            settings = self.vector_sql.settings(codes)
+            settings = self.vector_sql.settings(codes, limit)
         has_codes = bool(query.codes)
         statement = legs.both_legs(self.n, by_words, near, similarity, limit, has_codes=has_codes)
         (rows,) = self._ask(statement, settings=settings)

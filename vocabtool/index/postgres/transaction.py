@@ -29,7 +29,7 @@ from vocabtool.errors import InvalidFile, VocabtoolError
 from vocabtool.index.database import text_hash, union
 from vocabtool.index.folder import Chance, Manifest
 from vocabtool.index.generation import OUTGROWN
-from vocabtool.index.measures import EASIER, QUERIES, measure_recall, similarity_by_chance
+from vocabtool.index.measures import EASIER, NEAREST, QUERIES, measure_recall, similarity_by_chance
 from vocabtool.index.postgres import conditions, database, legs
 from vocabtool.index.postgres.database import Connections, run
 from vocabtool.index.postgres.legs import VectorSql
@@ -301,7 +301,7 @@ class PostgresTransaction:
 
             for probes in sorted({min(probes, lists) for probes in legs.PROBES}):
                 codes = replace(facts, probes=probes)
-                for setting in sql.settings(codes):
+                for setting in sql.settings(codes, NEAREST + 1):
                     run(connection, f"SET LOCAL {setting}")
                 recall = measure_recall(vectors, partial(search, codes), sql.metric)
                 if recall > facts.recall:
