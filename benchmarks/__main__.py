@@ -44,6 +44,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "formats": "--only diff --runs 1",
     "pipeline": "--only wide --documents 5000 --runs 1",
     "index_parts": "--documents 5000 --runs 1",
+    "first_search": "--shapes 20000x100 --runs 3",
     "search": "--documents 10000 --only ours",
     "retrieval": "--only codes",
     "identifiers": "--documents 5000",

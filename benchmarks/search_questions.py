@@ -3,6 +3,7 @@
     zvec       hybrid p50 and the fastest peer's, alternating, so that noise affects both
     growth     p50 of many documents compared with few
     opening    seconds until the first result
+    warm       CPU time of a query, and calls of our Python functions, when everything is loaded
     readers    queries a second of four processes and of one; with longer time slices; forked
     writer     p50 of a reader while another process adds and commits, compared with no writer
     given      peak memory of loading vectors of 768 numbers from .npy and Parquet (3 KB a document
@@ -37,6 +38,8 @@ from search_jobs import GIVEN_DIM, PEER, READERS, ROUND, ROUNDS
 
 GROWTH: Final = 3.0  # maximum, as a multiple of the p50 of few documents
 FIRST: Final = 1.0  # seconds
+CPU: Final = 0.6  # maximum, milliseconds
+CALLS: Final = 220  # maximum
 SCALING: Final = 1.8  # minimum, as a multiple of the queries a second of one reader
 BESIDE: Final = 2.0  # maximum, as a multiple of the p50 without a writer
 FACETS: Final = 30.0  # maximum, milliseconds
@@ -109,6 +112,21 @@ def opening(sizes: Sequence[Corpus]) -> Iterator[Table]:
     title = f"Open an index of {sizes[-1].documents:,} documents, and the first answer"
     yield Table(title=title, columns=("", "time"), rows=tuple(rows))
     yield goals(at_most("import, open and answer", first, FIRST, "{:.2f} s"))
+
+
+def warm(sizes: Sequence[Corpus]) -> Iterator[Table]:
+    """Measure the CPU time of a warm query, and count the calls of our functions."""
+    told = job("warm", index(sizes[0]))
+    rows = (
+        ("CPU time", f"{told['cpu']:.2f} ms"),
+        ("calls of our functions", f"{told['calls']:.0f}"),
+    )
+    title = f"A warm query of {sizes[0].documents:,} documents"
+    yield Table(title=title, columns=("", "a query"), rows=rows)
+    yield goals(
+        at_most("CPU time", told["cpu"], CPU, "{:.2f} ms"),
+        at_most("calls", told["calls"], CALLS, "{:.0f}"),
+    )
 
 
 def readers(sizes: Sequence[Corpus]) -> Iterator[Table]:
@@ -240,6 +258,7 @@ QUESTIONS: Final[dict[str, Callable[[Sequence[Corpus]], Iterator[Table]]]] = {
     PEER: in_turn,
     "growth": growth,
     "opening": opening,
+    "warm": warm,
     "readers": readers,
     "writer": writer,
     "facets": facets,

@@ -29,13 +29,15 @@ from typing import Final, NamedTuple
 from urllib.request import urlopen
 
 from processes import memory_of
-from results import Table, at_most, goals, report
+from results import Table, at_least, at_most, goals, report
 from search import prepare
 from search_corpus import Asked, Corpus, corpus
 from search_questions import index
 
 CLIENTS: Final = (1, 8, 64)
 OVERHEAD: Final = 1.2  # milliseconds of HTTP at one client, at most
+RATE: Final = 700.0  # requests a second of 64 clients, at least
+WAIT: Final = 90.0  # milliseconds, p50 of 64 clients, at most
 BESIDE_WRITER: Final = 3.0  # p99 beside a writer, as a multiple of the quiet one, at most
 FLAT: Final = 1.05  # memory at the end, as a multiple of that after a tenth, at most
 READY: Final = 2.0  # seconds until a server is ready, at most
@@ -113,6 +115,11 @@ class Load(NamedTuple):
     @property
     def p99(self) -> float:
         return quantiles(self.times, n=100)[98]
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return len(self.times) / self.seconds
 
     @property
     def cpu_of_one(self) -> float:
@@ -204,13 +211,14 @@ def clients(of: Corpus, options: argparse.Namespace) -> Iterator[Table]:
     over = found[0].p50 - median(alone)
     yield goals(
         at_most("p50 over HTTP more than in process", over, OVERHEAD, "{:.2f} ms"),
+        at_least(f"a second, {CLIENTS[-1]} clients", found[-1].rate, RATE, "{:,.0f}"),
+        at_most(f"p50, {CLIENTS[-1]} clients", found[-1].p50, WAIT, "{:.1f} ms"),
         at_most("errors", sum(each.errors for each in found), 0, "{:,.0f}"),
     )
 
 
 def row(name: str, found: Load) -> tuple[str, ...]:
-    rate = f"{len(found.times) / found.seconds:,.0f}"
-    cpu = f"{found.cpu_of_one:.2f} ms"
+    rate, cpu = f"{found.rate:,.0f}", f"{found.cpu_of_one:.2f} ms"
     return name, f"{found.p50:.2f} ms", f"{found.p99:.2f} ms", rate, f"{found.errors:,}", cpu
 
 
