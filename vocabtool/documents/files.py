@@ -336,6 +336,7 @@ def read_up_to(file: Readable, size: int) -> bytes:
 
 
 def refuse_utf16(head: bytes) -> None:
+    """Raise :class:`InvalidFile` if a file begins like UTF-16: a byte order mark, and some NUL."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head[:UTF_16]:
         raise InvalidFile(
             "the encoding is UTF-16 (expected UTF-8); convert it with iconv -f UTF-16 -t UTF-8"

@@ -235,22 +235,29 @@ def _check_markdown(lines: int, characters: int) -> None:
         )
 
 
+def _front_matter(text: str) -> tuple[int, str]:
+    """Return where the text behind its front matter begins, and the title in it, or 0 and ""."""
+    yaml = FRONT.match(text, 0, MAX_FRONT)
+    # The text between two lines `---` is left out only if it looks like YAML.
+    if yaml and FRONT_KEY.match(yaml[1]) and all(map(FRONT_LINE.match, yaml[1].split("\n"))):
+        title = FRONT_TITLE.search(yaml[1])
+        stated = "" if title is None else title[1].strip().strip("'\"")
+        return min(yaml.end() + 1, len(text)), _clean(stated)
+    toml = TOML.match(text, 0, MAX_FRONT)
+    if toml is None:
+        return 0, ""
+    if len(toml[1]) > MAX_TOML:
+        raise BadRow(f"the front matter in TOML has more than {MAX_TOML:,} characters")
+    try:
+        values = tomllib.loads(toml[1].replace("\r\n", "\n"))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return 0, ""  # it is text like any other
+    return min(toml.end() + 1, len(text)), _clean(str(values.get("title", "")))
+
+
 def markdown(text: str) -> MarkedText:
     """Find the headings of CommonMark that are not in a list or a quote."""
-    begin, title = 0, ""
-    front = FRONT.match(text, 0, MAX_FRONT)
-    # The text between two lines `---` is left out only if it looks like YAML.
-    if front and FRONT_KEY.match(front[1]) and all(map(FRONT_LINE.match, front[1].split("\n"))):
-        begin = min(front.end() + 1, len(text))
-        if stated := FRONT_TITLE.search(front[1]):
-            title = _clean(stated[1].strip().strip("'\""))
-    elif toml := TOML.match(text, 0, MAX_FRONT):
-        if len(toml[1]) > MAX_TOML:
-            raise BadRow(f"the front matter in TOML has more than {MAX_TOML:,} characters")
-        with suppress(tomllib.TOMLDecodeError, RecursionError):  # then it is text like any other
-            values = tomllib.loads(toml[1].replace("\r\n", "\n"))
-            begin = min(toml.end() + 1, len(text))
-            title = _clean(str(values.get("title", "")))
+    begin, title = _front_matter(text)
     ends = (end.end() for end in LINE_END.finditer(text, begin))
     starts = [begin, *islice(ends, MAX_LINES), len(text)]
     _check_markdown(len(starts), len(text))

@@ -479,10 +479,10 @@ def _batches(
             growth.add(int(_text_ends(chosen)[-1]))
         at_once = MAX_ROWS if columns.vector is None else ROWS_AT_ONCE
         for start in range(0, chosen.num_rows, at_once):
-            for some in in_parts(chosen.slice(start, at_once)):
-                numbers = np.arange(first, first + some.num_rows)
-                yield from in_size(columns.batch(some, numbers, request), request.size)
-                first += some.num_rows
+            for part in in_parts(chosen.slice(start, at_once)):
+                numbers = np.arange(first, first + part.num_rows)
+                yield from in_size(columns.batch(part, numbers, request), request.size)
+                first += part.num_rows
 
 
 # ---- CSV and TSV

@@ -387,6 +387,7 @@ class Cutter:
         return _BETWEEN.join((*joined, "")) if more or surfaces else joined[0]
 
     def _cut(self, run: str) -> _Cut:
+        """Return the terms of a run, which has one kind of characters."""
         if run.isascii():
             lower = run[:MAX_TERM].lower()
             whole = self._stemmed(lower)
@@ -396,10 +397,17 @@ class Cutter:
             stems = tuple([self._stemmed(lower[place.start : place.end]) for place in places])
             return _Cut((whole,), (whole,), stems, (lower,) if whole != lower else ())
         shape = run[0].translate(SHAPES)
-        if shape in "ct":
+        if shape in "ct":  # without spaces between words, so pairs of characters are the terms
             folded = tuple(filter(None, map(folded_character, run)))
             pairs = tuple([one + other for one, other in pairwise(folded)]) or folded
             return _Cut(pairs, folded if shape == "c" else pairs)
+        return self._cut_folded(run)
+
+    def _cut_folded(self, run: str) -> _Cut:
+        """Return the terms of a run of letters or digits that are not ASCII, without accents.
+
+        A word with an accent gets a second term, with the accent; the shares divide its weight.
+        """
         words, accented, shares = list[str](), list[str](), list[tuple[str, float]]()
         # Folding may insert a separator, and so give several words (one half: 1 and 2).
         for word in runs_of(case_folded(run[:MAX_TERM])):
@@ -504,11 +512,24 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     ``os.path``, separate occurrences of its parts (``path``) are not highlighted. In a text of more
     than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
+    places = sorted(_word_places(text, words, cutter))
+    united: list[Span] = []
+    for place in places:
+        if united and place.start < united[-1].end:  # adjacent spans are not merged
+            united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
+        else:
+            united.append(place)
+    return united
+
+
+def _word_places(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
+    """Return the spans of all forms of ``words``, in any order; they may overlap."""
+    # A text repeats its chunks.
     cut_places, cut_spans = cache(lambda chunk: [*cutter.places(chunk)]), cache(cutter.spans)
     terms = _search_terms(words)
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
     joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
-    wholes = set[str]()
+    wholes = set[str]()  # the identifiers of the query that the text contains
     places, term_places = list[Span](), list[tuple[str, Span]]()
     chunks = [
         (chunk.group(), chunk.start())
@@ -530,14 +551,7 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
     terms = _search_terms([word for word in words if wholes.isdisjoint(word.surfaces[:1])])
-    places += [place for term, place in term_places if term in terms]
-    united: list[Span] = []
-    for place in sorted(places):
-        if united and place.start < united[-1].end:  # adjacent spans are not merged
-            united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
-        else:
-            united.append(place)
-    return united
+    return places + [place for term, place in term_places if term in terms]
 
 
 def _windows(text: str, words: Sequence[QueryWord]) -> list[Span]:
