@@ -75,15 +75,15 @@ def parse_fields(
 ) -> tuple[tuple[tuple[str, bool], ...], tuple[str, ...]]:
     """Return the keys of the option ``sort`` of a search, and the fields of its ``facets``.
 
-    A key is (field, whether its values fall); the most important one comes first.
+    A key is (field, whether the order is descending); the most important one comes first.
     Raises ``ValueError`` if an option names a field that the index does not keep.
     """
     sort, facets = settings.sort, settings.facets
     keys = []
     for text in [sort] if isinstance(sort, str) else sort:
         name = text.removesuffix(":desc")
-        falling = name != text
-        keys.append((name if falling else text.removesuffix(":asc"), falling))
+        is_descending = name != text
+        keys.append((name if is_descending else text.removesuffix(":asc"), is_descending))
     names = facets.split(",") if isinstance(facets, str) else facets
     counted = tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
     fields = [("sort", name) for name, _ in keys] + [("facets", name) for name in counted]
@@ -662,11 +662,11 @@ def _near_words(snapshot: Snapshot, word: str, stem: str) -> list[Term]:
         return []
     cuts = [(folded[:at], folded[at:]) for at in range(len(folded) + 1)]
     letters = sorted({*ascii_lowercase, *folded})
-    edited = {one + other[1:] for one, other in cuts if other}
-    edited |= {one + other[1] + other[0] + other[2:] for one, other in cuts if other[1:]}
-    edited |= {one + letter + other for one, other in cuts for letter in letters}
-    edited |= {one + letter + other[1:] for one, other in cuts if other for letter in letters}
-    terms = {Term("words", snapshot.cutter.term(spelling)) for spelling in edited}
+    spellings = {head + tail[1:] for head, tail in cuts if tail}
+    spellings |= {head + tail[1] + tail[0] + tail[2:] for head, tail in cuts if tail[1:]}
+    spellings |= {head + letter + tail for head, tail in cuts for letter in letters}
+    spellings |= {head + letter + tail[1:] for head, tail in cuts if tail for letter in letters}
+    terms = {Term("words", snapshot.cutter.term(spelling)) for spelling in spellings}
     frequencies, _ = snapshot.statistics(terms)
     near = [term for term in terms if frequencies.get(term) and len(term.text) >= MIN_EDITED]
     near.sort(key=lambda term: (-frequencies[term], term.text))
@@ -710,8 +710,7 @@ def telling_words(snapshot: Snapshot, text: str) -> list[str]:
         if frequency > 1:
             weight = idf(snapshot.rows, frequency)
             if term.field == "words":
-                length, mean_length = terms.count, snapshot.mean_length
-                weight = term_score(weight, counts[term.text], length, mean_length)
+                weight = term_score(weight, counts[term.text], terms.count, snapshot.mean_length)
             weights[term] = weight
     best = sorted(weights, key=weights.__getitem__, reverse=True)[:MAX_TELLING]
     return [spellings[term] for term in best]
