@@ -222,10 +222,10 @@ def open_reranker(model: str | Path | Reranker) -> Reranker:
 @lru_cache(maxsize=1)
 def _open(model: str) -> Reranker:
     if model.startswith("python:") and not Path(model).exists():
-        named: Reranker = import_named(model.removeprefix("python:"))[0]
-        if not callable(named):
-            raise VocabtoolError(f"{model}: wanted a function f(query, texts), got {named!r}")
-        return named
+        reranker: Reranker = import_named(model.removeprefix("python:"))[0]
+        if not callable(reranker):
+            raise VocabtoolError(f"{model}: wanted a function f(query, texts), got {reranker!r}")
+        return reranker
     from vocabtool.encoders.sentence_transformers import CrossEncoder  # few searches need it
 
     return CrossEncoder(Path(model) if Path(model).exists() else find_folder(model))

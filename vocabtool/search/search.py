@@ -415,9 +415,10 @@ class Retrieval:
         """
         snapshot, settings = self.snapshot, self.settings
         order = np.arange(len(rows))
-        for field, falling in reversed(self.sort):
+        for field, is_descending in reversed(self.sort):
             codes = snapshot.value_ranks(field, rows[order])
-            ranks = -codes if falling else codes.view(np.uint64)  # -1, a missing value, is last
+            # A missing value, -1, comes last: 1 among codes <= 0, or the greatest unsigned number.
+            ranks = -codes if is_descending else codes.view(np.uint64)
             order = order[ranks.argsort(kind="stable")]
         start, end = settings.offset, settings.offset + settings.k
         if settings.group_by is None:
@@ -555,6 +556,7 @@ def _operators_note(query: Query) -> str:
 
 
 def matched_words(snapshot: Snapshot, query: Query, rows: Rows) -> list[tuple[MatchedWord, ...]]:
+    """Return, for each row, the words of the query that its document contains."""
     of_words: dict[str, KeywordQuery] = {}  # by the word: what finds the word or its parts
     of_wholes: dict[str, KeywordQuery] = {}  # the same for words with parts: what finds the whole
     for word in query.words:
@@ -591,8 +593,11 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
         return not query.frequencies.get(term)
 
     near_terms: dict[str, list[Term]] = {}  # by the word that is absent
-    candidates = [w for w in query.words if w.counts and not query.frequencies.get(w.exact)]
-    absent = {word.word.surface: word for word in candidates if _has_no_form(word, is_absent)}
+    absent = {
+        word.word.surface: word
+        for word in query.words
+        if word.counts and is_absent(word.exact) and _has_no_form(word, is_absent)
+    }
     for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
         if word.word.surfaces:
             near_terms[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
