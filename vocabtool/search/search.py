@@ -593,11 +593,8 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
         return not query.frequencies.get(term)
 
     near_terms: dict[str, list[Term]] = {}  # by the word that is absent
-    absent = {
-        word.word.surface: word
-        for word in query.words
-        if word.counts and is_absent(word.exact) and _has_no_form(word, is_absent)
-    }
+    candidates = [word for word in query.words if word.counts and is_absent(word.exact)]
+    absent = {word.word.surface: word for word in candidates if _has_no_form(word, is_absent)}
     for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
         if word.word.surfaces:
             near_terms[surface] = snapshot.near_spellings(word.exact, MAX_SPELLINGS)
