@@ -32,7 +32,7 @@ from vocabtool.tokenization.rule import (
     names_tokenizer,
     parse_rule,
 )
-from vocabtool.tokenization.text_arrays import as_bytes, text_bounds, texts_array
+from vocabtool.tokenization.text_arrays import as_bytes, starts_of, text_bounds, texts_array
 from vocabtool.vocabulary import STILL_A_VECTOR, Kind, Vocabulary, decode, encode
 
 NAME_RULE = f"name a rule with --rule (in Python rule=): {', '.join(RULE_NAMES)}"
@@ -225,14 +225,14 @@ class KnownWords:
         new = [word for word in dict.fromkeys(surfaces) if word not in remembered]
         if new:
             batch = self.words.look_up(new)
-            missed = np.append(0, np.cumsum(~batch.known[batch.codes]))
-            pieces = None
-            if batch.pieces is not None:
-                pieces = np.append(0, np.cumsum(batch.pieces[batch.codes], dtype=np.int64))
+            unknown_before = starts_of(~batch.known[batch.codes])
+            pieces_before = None if batch.pieces is None else batch.ends
             for surface, (start, end) in zip(new, pairwise(batch.offsets.tolist()), strict=True):
-                known = start < end and bool(missed[start] == missed[end])
-                count = None if pieces is None else int(pieces[end] - pieces[start])
-                judged[surface] = WordStatus(known, count)
+                known = start < end and bool(unknown_before[start] == unknown_before[end])
+                pieces = None
+                if pieces_before is not None:
+                    pieces = int(pieces_before[end] - pieces_before[start])
+                judged[surface] = WordStatus(known, pieces)
             short = {word: judged[word] for word in new if len(word) <= MAX_REMEMBERED_LENGTH}
             # Another thread may still read the old dictionary, so it is replaced, never cleared.
             if len(self._remembered) + len(short) > MAX_REMEMBERED:
