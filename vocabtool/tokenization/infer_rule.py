@@ -50,10 +50,8 @@ MAX_INPUTS: Final = 5  # inputs or vocabularies in a message
 
 # Ops that change only the shape.
 SAME: Final = frozenset(
-    (
-        *(b"Identity", b"IdentityN", b"Reshape", b"ExpandDims", b"Squeeze", b"StopGradient"),
-        *(b"Snapshot", b"PreventGradient", b"EnsureShape", b"PlaceholderWithDefault"),
-    )
+    b"Identity IdentityN Reshape ExpandDims Squeeze StopGradient Snapshot PreventGradient "
+    b"EnsureShape PlaceholderWithDefault".split()
 )
 BRANCHES: Final = frozenset((b"If", b"StatelessIf"))
 LOOPS: Final = frozenset((b"While", b"StatelessWhile"))
@@ -140,12 +138,11 @@ class TracePoint(NamedTuple):
                     origin = point.linker.origin(point.body, point.reference)
                     return origin.node.constant() if origin and origin.node else None
                 continue
-            inside = point.inside(node)
-            if inside is not None:
-                waiting.append(inside)
-                continue
-            if node.op in SAME:
-                waiting.append(point.input(0))
+            before = point.inside(node)
+            if before is None and node.op in SAME:
+                before = point.input(0)
+            if before is not None:
+                waiting.append(before)
                 continue
             tensor = node.constant()
             if tensor is None:
@@ -157,9 +154,10 @@ class TracePoint(NamedTuple):
     def scalar(self) -> bytes | int | None:
         """Return the value if the tensor is one constant string or integer, else ``None``."""
         tensor = self.constant()
-        if tensor is not None and tensor.dtype == DT_BOOL and tensor.elements == 1:
-            return int(tensor.boolean())
-        return None if tensor is None else tensor.scalar()
+        if tensor is None:
+            return None
+        is_boolean = tensor.dtype == DT_BOOL and tensor.elements == 1
+        return int(tensor.boolean()) if is_boolean else tensor.scalar()
 
     def behind_reshapes(self) -> TracePoint:
         """Follow this tensor back through the ops that change only its shape."""
@@ -398,11 +396,11 @@ def _strided_slice(op: TracePoint) -> StepsOfOp:
     if strides is None or drops:
         raise op.refuse("it might leave out words")
     # A set bit of ``begin_mask`` and ``end_mask`` means that the slice has no start and no end.
-    whole = node.integer_of(b"begin_mask") & node.integer_of(b"end_mask")
-    new = node.integer_of(b"new_axis_mask")
+    unbounded_axes = node.integer_of(b"begin_mask") & node.integer_of(b"end_mask")
+    new_axes = node.integer_of(b"new_axis_mask")
     for axis, stride in enumerate(strides.integers().tolist()):
-        is_whole = bool(whole >> axis & 1) and stride == 1
-        if not is_whole and not new >> axis & 1:
+        is_whole = bool(unbounded_axes >> axis & 1) and stride == 1
+        if not is_whole and not new_axes >> axis & 1:
             raise op.refuse("it might leave out words")
     return (), node.data_input(0)
 
@@ -468,9 +466,7 @@ TOKENIZERS: Final[dict[bytes, tuple[LookupKind, int]]] = {
 }
 # These ops output subword pieces. The op itself is the site, not the lookup of its pieces.
 PIECES_OF: Final = ("WordpieceTokenizeWithOffsets",)
-UNDERSTOOD: Final[frozenset[LookupKind]] = frozenset(
-    ("table", "wordpiece", "fast wordpiece", "sentencepiece")
-)
+UNDERSTOOD: Final = frozenset(get_args(LookupKind)) - {"fast sentencepiece"}
 NAME_IT: Final = "name a rule that makes the same words with --rule (in Python rule=)"
 NAME_FILE: Final = (
     "its entries are subword pieces: name the file of their tokenizer, if you have it, with --rule "
@@ -721,13 +717,14 @@ def _no_lookup(model: Model, graph: MetaGraph) -> NoVocabulary:
         takes = f"it takes strings (inputs: {names}), but vocabtool cannot follow them"
     else:
         takes = f"it takes numbers, not texts (inputs: {names})" if names else "it states no inputs"
-    words = [v for v in model.vocabularies if v.entry_type == "text"]
-    pieces = [v.places[0].file for v in words if v.kind == "sentencepiece" and v.places]
-    file = next((Path(model.path, file) for file in pieces if file.endswith(".model")), None)
+    of_text = [vocabulary for vocabulary in model.vocabularies if vocabulary.entry_type == "text"]
+    sentencepieces = [entries for entries in of_text if entries.kind == "sentencepiece"]
+    places = [entries.places[0].file for entries in sentencepieces if entries.places]
+    file = next((Path(model.path, name) for name in places if name.endswith(".model")), None)
     if file is not None:
         advice = f"use --rule tokenizer:{file}"
-    elif words:
-        named = ", ".join(f"{model.path}#{v.name}" for v in words[:MAX_INPUTS])
+    elif of_text:
+        named = ", ".join(f"{model.path}#{entries.name}" for entries in of_text[:MAX_INPUTS])
         advice = f"name one of its vocabularies and a rule that splits texts: {named} with --rule"
     else:
         advice = f"it contains no vocabulary; pass what its inputs were made with instead: {files}"
