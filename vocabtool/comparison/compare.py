@@ -305,8 +305,8 @@ class Diff(TableResult):
         members, in_other, codes = self.union.a, self.in_b, self.a.kinds
         if part == "only_b":
             members, in_other, codes = self.union.b, self.in_a, self.b.kinds
-        wanted = in_other[members.numbers] == (part == "common")
-        places: NDArray[np.int64] = members.numbers[wanted]
+        is_in_part = in_other[members.numbers] == (part == "common")
+        places: NDArray[np.int64] = members.numbers[is_in_part]
         if kind is not None:
             places = places[codes[places] == CODES[kind]]
         return places[:most]

@@ -210,11 +210,11 @@ def special_places(entries: pa.LargeBinaryArray) -> Numbers:
 def parse_folds(folds: str | Iterable[str]) -> tuple[Fold, ...]:
     """Return folds in the order of :data:`FOLDS`. Raises ``ValueError`` for an unknown name."""
     names = folds.split(",") if isinstance(folds, str) else folds
-    wanted = {name.strip() for name in names} - {""}
-    unknown = sorted(wanted.difference(FOLDS))
+    chosen = {name.strip() for name in names} - {""}
+    unknown = sorted(chosen.difference(FOLDS))
     if unknown:
         raise ValueError(f"fold: expected names from {', '.join(FOLDS)}, got {unknown[0]!r}")
-    return tuple(fold for fold in FOLDS if fold in wanted)
+    return tuple(fold for fold in FOLDS if fold in chosen)
 
 
 def can_be_words(entries: pa.LargeBinaryArray, marker: Marker | None) -> Truths:

@@ -73,7 +73,7 @@ class OovCounter:
         self.words = words
         self.limit = limit
         self._all = (words, *words.others)
-        self._counts = [OovCounts(one.vocabulary, budget=budget) for one in self._all]
+        self._counts = [OovCounts(words.vocabulary, budget=budget) for words in self._all]
         self._not_utf8 = self._blanks = 0
 
     def count(
@@ -98,14 +98,9 @@ class OovCounter:
         reports = []
         for words, counts in zip(self._all, self._counts, strict=True):
             vocabulary, first = words.vocabulary, words is self.words
-            header = Header(
-                model,
-                vocabulary.name,
-                len(vocabulary),
-                words.describe(),
-                words.fingerprint,
-                sources,
-            )
+            rule, fingerprint = words.describe(), words.fingerprint
+            size = len(vocabulary)
+            header = Header(model, vocabulary.name, size, rule, fingerprint, sources)
             spell = words.tokenizer.pieces if first else None
             limit = self.limit if first else None
             reports.append(counts.report(header, spell=spell, limit=limit))
@@ -303,10 +298,10 @@ class BatchCounts:
     is_read: NDArray[np.bool_] | None = None
 
 
-def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
+def count_batch(with_blanks: WordLookup, limit: TokenLimit | None = None) -> BatchCounts:
     """Count the words of a batch. For a subword model, skip words that are only blanks."""
-    lookup = without_blanks(every)
-    cut, is_read = (None, None) if limit is None else cut_off(every, limit)
+    lookup = without_blanks(with_blanks)
+    cut, is_read = (None, None) if limit is None else cut_off(with_blanks, limit)
     codes = lookup.codes.astype(np.intp, copy=False)  # convert once; indexing expects intp
     if not lookup.unique:  # all equal words get the code of the last of them
         encoded = lookup.distinct.view(pa.binary()).dictionary_encode()
@@ -352,7 +347,7 @@ def count_batch(every: WordLookup, limit: TokenLimit | None = None) -> BatchCoun
         shares=(tokens - starts) / (ends - starts),
         texts_unknown=int(np.count_nonzero(np.diff(unknown_before))),
         languages={} if lookup.pieces is None else count_languages(lookup),
-        blanks=len(every.codes) - len(lookup.codes),
+        blanks=len(with_blanks.codes) - len(lookup.codes),
         cut=cut,
         is_read=None if is_read is None else is_read[words],
     )

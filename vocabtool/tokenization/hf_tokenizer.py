@@ -302,10 +302,10 @@ class HFWordTokenizer:
                 return Pieces([], np.zeros(0, np.int64), np.zeros(len(strings) + 1, np.int64), [])
             cuts = [self._cut([string], spans=spans) for string in strings]
             return Pieces(
-                [piece for one in cuts for piece in one.pieces],
-                np.concatenate([one.ids for one in cuts]),
-                starts_of([len(one.pieces) for one in cuts]),
-                [span for one in cuts for span in one.spans],
+                [piece for cut in cuts for piece in cut.pieces],
+                np.concatenate([cut.ids for cut in cuts]),
+                starts_of([len(cut.pieces) for cut in cuts]),
+                [span for cut in cuts for span in cut.spans],
             )
         offsets = _offsets(encoded.word_ids, len(strings))
         ids = np.array(encoded.ids, np.int64)
@@ -380,15 +380,15 @@ def _splitter(document: Json, tokenizer: Any) -> Json:
     Added tokens get ids from 1 on, and all pre-tokens the id 0. If several added tokens have the
     same normalised text, the library would match any of them; only the first of them is added.
     """
-    added, seen = [], set()
+    added, normalised_texts = [], set()
     for token in document.get("added_tokens") or []:
         text = token["content"]
         if token.get("normalized") is True:
             if tokenizer.normalizer is not None:
                 text = tokenizer.normalizer.normalize_str(text)
-            if text in seen:
+            if text in normalised_texts:
                 continue
-            seen.add(text)
+            normalised_texts.add(text)
         added.append(token)
     contents = {token["content"] for token in added}
     piece = next(c for c in map(chr, count(1)) if c not in contents)  # no added token
