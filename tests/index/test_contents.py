@@ -18,7 +18,6 @@ from pyarrow import parquet
 
 from tests import counted_letters
 from tests.builders.small_indexes import (
-    FUSIONS,
     QUERIES,
     Scored,
     add,
@@ -33,6 +32,7 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from vocabtool import Document, Index
+from vocabtool.choices import FUSIONS
 from vocabtool.errors import (
     InvalidCondition,
     InvalidFile,
