@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from inspect import Parameter, cleandoc, signature
@@ -113,14 +113,9 @@ class AgentServer(MCPServer[None]):
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        @asynccontextmanager
-        async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
-            async with catalog.lifespan():
-                yield
-
         self.catalog = catalog
         functions = (self.search, self.get_document, self.unknown_words, self.list_indexes)
-        offered: list[Tool] = []
+        tools: list[Tool] = []
         for function in functions:
             tool = Tool.from_function(
                 function,
@@ -131,15 +126,15 @@ class AgentServer(MCPServer[None]):
             model.model_config["extra"] = "forbid"  # unknown arguments are refused
             model.model_rebuild(force=True)
             tool.parameters = model.model_json_schema(by_alias=True)
-            offered.append(tool)
+            tools.append(tool)
         super().__init__(
             "vocabtool",
             version=vocabtool.__version__,
             instructions=INSTRUCTIONS,
-            lifespan=lifespan,
+            lifespan=catalog.lifespan,
             log_level="WARNING",
             subscriptions=False,
-            tools=offered,
+            tools=tools,
         )
 
     async def call_tool(
@@ -153,7 +148,7 @@ class AgentServer(MCPServer[None]):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                if isinstance(error, UnexpectedToolError):
+                if isinstance(error, UnexpectedToolError):  # the tool failed, not its arguments
                     raise
                 raise ToolError(describe_faults([*cause.errors()])) from cause
             if isinstance(cause, VocabtoolError | ValueError | TypeError):
@@ -205,14 +200,14 @@ class AgentServer(MCPServer[None]):
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
 
-        @asynccontextmanager
-        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            async with self.session_manager.run():
-                yield
-
         # Not GET, which would ask for a stream: there are no messages to wait for.
         route = Route(PATH, app, methods=["POST"])
-        outer = FastAPI(lifespan=lifespan, openapi_url=None, redirect_slashes=False, routes=[route])
+        outer = FastAPI(
+            lifespan=lambda _: self.session_manager.run(),
+            openapi_url=None,
+            redirect_slashes=False,
+            routes=[route],
+        )
         watch(outer, self.catalog, protection)
         return outer
 
@@ -221,8 +216,8 @@ class AgentServer(MCPServer[None]):
     async def _open(self, name: str) -> tuple[str, Index]:
         """Return the name, and a copy at one commit. An empty ``name`` means the only index."""
         if not name and len(self.catalog.indexes) > 1:
-            there = ", ".join(self.catalog.indexes)
-            raise ServeError(f"the argument 'index' is missing; pass one of {there}")
+            names = ", ".join(self.catalog.indexes)
+            raise ServeError(f"the argument 'index' is missing; pass one of {names}")
         name = name or next(iter(self.catalog.indexes))
         return name, copy(await self.catalog.open(name))
 
@@ -353,21 +348,22 @@ class AgentServer(MCPServer[None]):
 
 
 # The options of a search are arguments of its tool. All hits are explained, to choose excerpts.
-_OWN: Final = signature(AgentServer.search, eval_str=True)
+_SIGNATURE: Final = signature(AgentServer.search, eval_str=True)
 _OPTIONS: Final = [
     Parameter(name, Parameter.KEYWORD_ONLY, annotation=hint, default=default)
     for name, (hint, default) in request_fields(k={"le": 50}).items()
     if name != "explain"
 ]
-vars(AgentServer)["search"].__signature__ = _OWN.replace(
-    parameters=[*[*_OWN.parameters.values()][:-1], *_OPTIONS]
+vars(AgentServer)["search"].__signature__ = _SIGNATURE.replace(
+    parameters=[*[*_SIGNATURE.parameters.values()][:-1], *_OPTIONS]  # instead of **options
 )
 
 
 def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
     """Return the answer to a request that cannot be read, or whose method has a long name.
 
-    Such as a request with a lone surrogate, which is not Unicode.
+    A request with a lone surrogate cannot be read, because it is not Unicode. Returns ``None`` for
+    all other requests, which the SDK answers.
     """
     try:
         if isinstance(request, ValidationError):
@@ -379,11 +375,9 @@ def _refusal(request: SessionMessage | Exception) -> SessionMessage | None:
             message: Any = request.message if isinstance(request, SessionMessage) else None
             if message is None or len(message.method) <= MAX_NAME:
                 return None
-            code, what, id_ = (
-                METHOD_NOT_FOUND,
-                f"there is no method {message.method!a:.100}",
-                message.id,
-            )
+            code, what = METHOD_NOT_FOUND, f"there is no method {message.method!a:.100}"
+            id_ = message.id
+    # What has no method, or no id that can be sent back, gets no answer.
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
         return None
     failure = ErrorData(code=code, message=what)
@@ -402,6 +396,7 @@ def _result(answer: Mapping[str, Any], text: str = "") -> CallToolResult:
 def _lines_of(
     hits: Hits, excerpts: Sequence[tuple[Hit, int]], name: str, offset: int
 ) -> Iterator[str]:
+    """Yield the hits as text for people; an excerpt is a short hit and its start in the text."""
     yield f"{plural(len(hits), 'hit', 'hits')} of {hits.total:,} in index {name!r}"
     for suggestion in hits.suggestions:
         yield f"{suggestion.word}: did you mean {', '.join(suggestion.spellings)}?"
@@ -432,6 +427,7 @@ def _short_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cut(value: Any) -> Any:
+    """Return a value of a field for JSON: a long text is cut, and what JSON lacks is a text."""
     if value is None or isinstance(value, int) or (isinstance(value, float) and isfinite(value)):
         return value
     text = text_in_utf8(str(value))

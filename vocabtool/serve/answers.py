@@ -146,11 +146,11 @@ def problem(
 ) -> Response:
     """Return an answer with a problem document. ``more``: further members of the document."""
     status = HTTPStatus(status)
-    given = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
+    members = {"type": "about:blank", "title": status.phrase, "status": status, "detail": detail}
     headers = dict(headers or {})
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
         headers.setdefault("Retry-After", str(RETRY_SECONDS))
-    content = orjson.dumps(given | more)
+    content = orjson.dumps(members | more)
     return Response(content, status, headers, MEDIA_TYPE)
 
 
@@ -211,8 +211,8 @@ def describe_faults(faults: list[Any]) -> str:
 def describe(document: dict[str, Any], *, has_keys: bool) -> None:
     """Correct what OpenAPI says about errors and keys. ``has_keys``: whether clients need a key."""
     # FastAPI describes all answers as application/json, and status 422 for wrong requests.
-    parts = document.setdefault("components", {})
-    schemas = parts.setdefault("schemas", {})
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
@@ -224,5 +224,5 @@ def describe(document: dict[str, Any], *, has_keys: bool) -> None:
                     schema = {"$ref": "#/components/schemas/Problem"}
                     answer["content"] = {MEDIA_TYPE: {"schema": schema}}
     if has_keys:
-        parts["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"key": []}]

@@ -14,8 +14,8 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -84,16 +84,11 @@ def application(
     """Return the server of a catalog. ``log_texts``: whether logs may contain queries."""
     protection = protection or Protection()
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with catalog.lifespan():
-            yield
-
     app = Application(
         title="vocabtool",
         summary="Hybrid search in which words that the model does not know weigh more.",
         version=vocabtool.__version__,
-        lifespan=lifespan,
+        lifespan=catalog.lifespan,
         docs_url=None,  # their pages load scripts from other hosts
         redoc_url=None,
         openapi_url="/openapi.json",
@@ -214,10 +209,11 @@ class Observer:
             await self.app(scope, receive, send)
             return
         began, status = perf_counter(), CLIENT_LEFT
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        id_ = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex().encode()
-        measured = RequestFacts(id_.decode())
-        REQUEST_FACTS.set(measured)
+        id_ = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        if not REQUEST_ID.fullmatch(id_):
+            id_ = os.urandom(8).hex().encode()
+        request = RequestFacts(id_.decode())
+        REQUEST_FACTS.set(request)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -229,35 +225,37 @@ class Observer:
         try:
             await self.app(scope, receive, answer)
         except BaseException:
-            status = 500 if status == CLIENT_LEFT else status
+            if status == CLIENT_LEFT:  # no answer had begun: it will be 500
+                status = 500
             raise
         finally:
             ended = perf_counter()
-            if measured.searched is not None:
-                measured.seconds["write"] = ended - measured.searched
-            measured.seconds["total"] = ended - began
-            self._tell(scope, status, measured)
+            if request.searched is not None:
+                request.seconds["write"] = ended - request.searched
+            request.seconds["total"] = ended - began
+            self._record(scope, status, request)
 
-    def _tell(self, scope: Scope, status: int, measured: RequestFacts) -> None:
+    def _record(self, scope: Scope, status: int, request: RequestFacts) -> None:
+        """Count and measure a finished request, and log it."""
         route = getattr(scope.get("route"), "path_format", NO_ROUTE)
         self.metrics.requests.labels(route, str(status)).inc()
-        for step, seconds in measured.seconds.items():
+        for step, seconds in request.seconds.items():
             self.metrics.steps.labels(step).observe(seconds)
         if not LOG.isEnabledFor(logging.INFO):
             return
         facts = {
-            "request": measured.id,
+            "request": request.id,
             "method": scope["method"],
             "route": route,
             "status": status,
             "key": scope.get("state", {}).get("key"),
             "milliseconds": {
-                step: round(seconds * 1000, 3) for step, seconds in measured.seconds.items()
+                step: round(seconds * 1000, 3) for step, seconds in request.seconds.items()
             },
-            "hits": measured.hits,
+            "hits": request.hits,
         }
         if self.log_texts:
-            facts["query"] = measured.query
+            facts["query"] = request.query
         LOG.info("request", extra={"facts": facts})
 
 
@@ -290,7 +288,7 @@ class JsonLines(logging.Formatter):
 
 
 def print_logs(log_texts: bool) -> None:
-    """``log_texts``: whether the logs may contain queries and the messages of exceptions."""
+    """Print logs on standard error, as :class:`JsonLines` formats them."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(log_texts))
     levels = {"vocabtool": logging.INFO, "uvicorn.error": logging.WARNING, "mcp": logging.WARNING}
@@ -325,8 +323,7 @@ class ServeOptions:
     def catalog(self) -> Catalog:
         """Return the catalog of the indexes. No index is open yet."""
         indexes = {name: ServedIndex(name, folder) for name, folder in self.indexes.items()}
-        waiting = self.protection.waiting
-        return Catalog(indexes, self.model, waiting=waiting, writable=self.writable)
+        return Catalog(indexes, self.model, waiting=self.protection.waiting, writable=self.writable)
 
 
 def run(options: ServeOptions) -> None:
@@ -350,6 +347,7 @@ def run(options: ServeOptions) -> None:
 
 
 def settings(app: FastAPI, port: int = 0) -> uvicorn.Config:
+    """Return the settings of uvicorn. ``port``: only if uvicorn itself opens the socket."""
     return uvicorn.Config(
         app, port=port, log_config=None, access_log=False, server_header=False, ws="none"
     )

@@ -131,6 +131,7 @@ class Catalog:
     - ``waiting``: number of requests that may wait for a thread, and of writes that may wait for
       an index; further requests are refused.
     - ``writable``: whether requests may change the indexes.
+    - ``stops``: whether the server is stopping, so that long functions must end.
     """
 
     indexes: Mapping[str, ServedIndex]
@@ -154,8 +155,7 @@ class Catalog:
         try:
             return self.indexes[name]
         except KeyError:
-            there = ", ".join(self.indexes)
-            what = f"no index {name!r}; the indexes are {there}"
+            what = f"no index {name!r}; the indexes are {', '.join(self.indexes)}"
             raise ServeError(what, HTTPStatus.NOT_FOUND) from None
 
     async def open(self, name: str) -> Index:
@@ -175,17 +175,17 @@ class Catalog:
         if len(self._running) >= self.threads + self.waiting:
             what = f"{len(self._running)} requests are running or waiting; try again"
             raise ServeError(what, HTTPStatus.TOO_MANY_REQUESTS)
-        context, submitted, measured = copy_context(), perf_counter(), REQUEST_FACTS.get()
+        context, submitted, facts = copy_context(), perf_counter(), REQUEST_FACTS.get()
 
         def run() -> Result:
-            if measured is not None:
-                measured.seconds["wait"] = perf_counter() - submitted
+            if facts is not None:
+                facts.seconds["wait"] = perf_counter() - submitted
             return context.run(function)
 
-        work = self._pool.submit(run)
-        self._running.add(work)
-        work.add_done_callback(self._running.discard)
-        return await asyncio.wrap_future(work)
+        future = self._pool.submit(run)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return await asyncio.wrap_future(future)
 
     async def write(self, name: str, function: Callable[[], Result]) -> Result:
         """Run a change of an index after earlier ones. :class:`ServeError` if too many wait."""
@@ -203,20 +203,23 @@ class Catalog:
 
         If the result for another version is being computed, wait for that result and return it.
         """
-        stored_version, work = self._facts.get((index, what), (None, None))
-        if work is None or (work.done() and (stored_version != version or work.exception())):
-            work = asyncio.get_running_loop().run_in_executor(None, make)
-            self._facts[index, what] = version, work
-        return await asyncio.shield(work)  # other requests may wait for it
+        stored_version, future = self._facts.get((index, what), (None, None))
+        if future is None or (future.done() and (stored_version != version or future.exception())):
+            future = asyncio.get_running_loop().run_in_executor(None, make)
+            self._facts[index, what] = version, future
+        return await asyncio.shield(future)  # other requests may wait for it
 
     def go_on(self, *_: object) -> None:
-        """Raise :class:`ServeError` if the server is stopping."""
+        """Raise :class:`ServeError` if the server is stopping: the progress of a long function."""
         if self.stops:
             raise not_ready("the server is stopping")
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
-        """Keep the indexes open until the ``with`` block ends. Then finish what runs and waits."""
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """Keep the indexes open until the ``with`` block ends. Then finish what runs and waits.
+
+        A framework passes its application, which is not needed.
+        """
         opening = asyncio.create_task(self.keep_open())
         try:
             yield
@@ -253,7 +256,10 @@ def unknown_document(name: str, id_: str) -> ServeError:
 
 
 def known_words(index: Index, name: str) -> Words:
-    """Look up words in the index's vocabulary. Raises :class:`NoVocabulary` if it has none."""
+    """Return what splits texts into words, and knows the index's vocabulary.
+
+    Raises :class:`NoVocabulary` if the index has no vocabulary.
+    """
     known = index.snapshot().known_words
     if known is None:
         raise NoVocabulary(

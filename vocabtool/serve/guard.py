@@ -81,7 +81,7 @@ MAX_FILE: Final = 1 << 20  # bytes of a file of keys
 
 REREAD_SECONDS: Final = 1.0  # until a file of keys is looked at again
 DISCARD_SECONDS: Final = 1.0  # in which the rest of a refused body is read
-NAMED: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
+NAME_RULE: Final = "a key's name has 1 to 100 letters, digits and any of _ . @ + -"
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -200,16 +200,16 @@ class Guard:
                 raise ServeError(f"the header {header.decode('latin-1')} occurs twice")
             headers[header] = value.decode("latin-1")
         host = headers.get(b"host", "").lower()
-        name = HOST.fullmatch(host)
-        if name is None or (protection.hosts is not None and name[1] not in protection.hosts):
+        match = HOST.fullmatch(host)  # its first group is the host without the port
+        if match is None or (protection.hosts is not None and match[1] not in protection.hosts):
             what = f"Host {host!r:.100} is not allowed; start the server with --allowed-host NAME"
             raise ServeError(what)
         if path in ALIVE:
             return headers
         origin = headers.get(b"origin")
         if writes or scope["method"] == "POST":
-            own = origin is None or origin.lower().partition("://")[2] == host
-            if not own and origin not in protection.origins:
+            is_same_site = origin is None or origin.lower().partition("://")[2] == host
+            if not is_same_site and origin not in protection.origins:
                 what = f"origin {origin!r:.100} is not allowed; start the server with --cors ORIGIN"
                 raise ServeError(what, HTTPStatus.FORBIDDEN)
         if protection.keys is not None and (path in KEYED or path.startswith("/v1/")):
@@ -319,11 +319,11 @@ def _refuse_constant(name: str) -> NoReturn:
 def check_condition(where: str) -> None:
     """Raise :class:`InvalidCondition` if ``where`` is invalid, or has too many tests or values."""
     tests = values = 0
-    left: list[Condition] = [parse(where)]
-    while left:
-        match left.pop():
+    unchecked: list[Condition] = [parse(where)]
+    while unchecked:
+        match unchecked.pop():
             case Junction(_, conditions):
-                left += conditions
+                unchecked += conditions
             case Test() as test:
                 tests, values = tests + 1, values + len(test.values)
                 if tests > MAX_WHERE_TESTS or values > MAX_WHERE_VALUES:
@@ -353,7 +353,7 @@ def make_key(path: Path, name: str, access: Access) -> str:
     :class:`InvalidFile` if the file is damaged.
     """
     if not NAME.fullmatch(name):
-        raise VocabtoolError(f"{NAMED}, got {name!r:.120}")
+        raise VocabtoolError(f"{NAME_RULE}, got {name!r:.120}")
     # Tools that look for leaked keys can recognise ours.
     text = "vocabtool_" + secrets.token_urlsafe(32)
     key = Key(name=name, access=access, sha256=_digest(text))
@@ -401,7 +401,7 @@ def decode_keys(content: bytes) -> tuple[Key, ...]:
             raise InvalidFile(f"line {number}: not a line that `vocabtool api-key` wrote")
         key: Key = from_json(Key, value, f"line {number}")
         if not NAME.fullmatch(key.name):
-            raise InvalidFile(f"line {number}: {NAMED}, got {key.name!r:.120}")
+            raise InvalidFile(f"line {number}: {NAME_RULE}, got {key.name!r:.120}")
         if not DIGEST.fullmatch(key.sha256):
             raise InvalidFile(f"line {number}: sha256 must be 64 hexadecimal digits")
         if key.name in keys:
@@ -423,9 +423,9 @@ class KeyFile:
         self._problem = ""
         # One thread: a file system that blocks it blocks nothing else.
         self._thread = ThreadPoolExecutor(1, "vocabtool-keys")
-        self._looked = time.monotonic()
-        self._look = self._thread.submit(self._read)
-        self._look.result()
+        self._started = time.monotonic()  # when the file was last looked at
+        self._future = self._thread.submit(self._read)
+        self._future.result()
 
     async def keys(self) -> tuple[Key, ...]:
         """Return the keys. The file is looked at once in ``REREAD_SECONDS``.
@@ -433,17 +433,17 @@ class KeyFile:
         Raises :class:`ServeError` while the file is missing, damaged or blocks.
         """
         now = time.monotonic()
-        if self._look.done() and now - self._looked >= REREAD_SECONDS:
-            self._looked, self._look = now, self._thread.submit(self._read)
-        look = self._look
-        await asyncio.wait([asyncio.wrap_future(look)], timeout=REREAD_SECONDS)
-        problem = "it blocks" if not look.done() else str(look.exception() or "")
+        if self._future.done() and now - self._started >= REREAD_SECONDS:
+            self._started, self._future = now, self._thread.submit(self._read)
+        future = self._future
+        await asyncio.wait([asyncio.wrap_future(future)], timeout=REREAD_SECONDS)
+        problem = "it blocks" if not future.done() else str(future.exception() or "")
         if problem and problem != self._problem:
             LOG.error("no key is valid: %s: %s", self._path, problem)
         self._problem = problem
         if problem:
             raise not_ready("no key is valid, because the file of keys cannot be read")
-        return look.result()
+        return future.result()
 
     def _read(self) -> tuple[Key, ...]:
         with reading(str(self._path)), open(self._path, "rb", opener=_open_at_once) as file:
@@ -475,9 +475,9 @@ def admit(keys: Iterable[Key], authorization: str, *, writes: bool) -> Key:
         what = "send the header Authorization: Bearer KEY"
         raise ServeError(what, HTTPStatus.UNAUTHORIZED, WWW_Authenticate=realm)
     digest, key = _digest(text.strip()), None
-    for known in keys:
-        if compare_digest(known.sha256, digest):
-            key = known
+    for stored_key in keys:  # all of them: the time must not tell which key it is
+        if compare_digest(stored_key.sha256, digest):
+            key = stored_key
     if key is None:
         header = f'{realm}, error="invalid_token"'
         raise ServeError("the key is not valid", HTTPStatus.UNAUTHORIZED, WWW_Authenticate=header)

@@ -81,20 +81,20 @@ class ParsedRoute(APIRoute):
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        of_fastapi = super().get_route_handler()
-        body = get_type_hints(self.endpoint).get("request")
-        if body is None:
-            return of_fastapi
+        handle_by_fastapi = super().get_route_handler()
+        body_model = get_type_hints(self.endpoint).get("request")
+        if body_model is None:
+            return handle_by_fastapi
 
         async def handle(request: Request) -> Response:
             if not hasattr(request.state, "json"):
-                return await of_fastapi(request)
+                return await handle_by_fastapi(request)
             try:
-                checked = body.model_validate(request.state.json, from_attributes=True)
+                body = body_model.model_validate(request.state.json, from_attributes=True)
             except ValidationError as error:
                 faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
                 raise RequestValidationError(faults) from error
-            answer: Response = await self.endpoint(**request.path_params, request=checked)
+            answer: Response = await self.endpoint(**request.path_params, request=body)
             return answer
 
         return handle
@@ -184,7 +184,6 @@ STATS: Final[dict[str, Any]] = {
     for name, hint in get_type_hints(IndexStats).items()
     if name in OF_STATS
 }
-Status = Literal["ready", "loading", "failed"]
 IndexAnswer: Final = create_model(
     "IndexAnswer",
     __doc__="""An index.
@@ -202,7 +201,7 @@ IndexAnswer: Final = create_model(
     - all others: as in `IndexStats`.
     """,
     name=(str, ...),
-    status=(Status, ...),
+    status=(Literal["ready", "loading", "failed"], ...),
     problem=(str | None, ...),
     writable=(bool, ...),
     weight=(float | None, None),
@@ -409,6 +408,7 @@ def _order_of(vocabulary: Vocabulary) -> NDArray[np.int64]:
 def _page(
     vocabulary: Vocabulary, order: NDArray[np.int64], prefix: str, offset: int, limit: int
 ) -> dict[str, Any]:
+    """Return the answer of the endpoint ``vocabulary``. ``order``: of :func:`_order_of`."""
     stored, marker = vocabulary.stored, vocabulary.marker
     prefix_bytes = prefix.encode()
 

@@ -130,13 +130,14 @@ def row_of(number: int, line: bytes) -> Row:
         raise ServeError(f"{place}: field 'id': expected {wanted}, got {str(id_)[:50]!r}")
     value[ID] = id_
     vector = value.pop(VECTOR, None)
-    given = value.pop(FIELDS, {})  # as PUT takes and GET returns them
-    if not isinstance(given, dict):
-        raise ServeError(f"{place}: member 'fields': expected an object, got {str(given)[:50]!r}")
-    if both := given.keys() & {ID, TEXT, *value}:
-        what = f"{place}: {min(both)[:50]!r} is in the line and in its member 'fields'"
+    fields = value.pop(FIELDS, {})  # as PUT takes and GET returns them
+    if not isinstance(fields, dict):
+        raise ServeError(f"{place}: member 'fields': expected an object, got {str(fields)[:50]!r}")
+    repeated = fields.keys() & {ID, TEXT, *value}
+    if repeated:
+        what = f"{place}: {min(repeated)[:50]!r} is in the line and in its member 'fields'"
         raise ServeError(f"{what}; write it once")
-    return Row(number, id_, value | given, vector)
+    return Row(number, id_, value | fields, vector)
 
 
 def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
@@ -144,20 +145,22 @@ def vectors_of(rows: Sequence[Row], index: Index) -> Vectors | None:
 
     Raises :class:`ServeError` if a vector is missing or invalid.
     """
-    without = next((row for row in rows if row.vector is None), None)
-    if without is not None and index.can_encode and all(row.vector is None for row in rows):
+    if index.can_encode and all(row.vector is None for row in rows):
         return None
-    kind = index.configuration
-    if without is not None:
-        why = "other documents have one" if index.can_encode else "the index has no model"
-        raise ServeError(f"{without.place}: wanted a vector of {kind.dim:,} numbers, because {why}")
+    settings = index.configuration
+    for row in rows:
+        if row.vector is None:
+            why = "other documents have one" if index.can_encode else "the index has no model"
+            wanted = f"wanted a vector of {settings.dim:,} numbers, because {why}"
+            raise ServeError(f"{row.place}: {wanted}")
     vectors = []
     for row in rows:
         try:
             vector = numbers_of(row.vector, VECTOR)
-            if len(vector) != kind.dim:
-                raise BadRow(f"the vector must have {kind.dim:,} numbers, got {len(vector):,}")
-            as_stored(prepare(vector[np.newaxis], kind.metric), kind.dtype)  # as the writer does
+            if len(vector) != settings.dim:
+                raise BadRow(f"the vector must have {settings.dim:,} numbers, got {len(vector):,}")
+            # Raises now what the writer would raise later.
+            as_stored(prepare(vector[np.newaxis], settings.metric), settings.dtype)
         except ValueError as error:
             raise ServeError(f"{row.place}: {error}") from None
         vectors.append(vector)
@@ -171,13 +174,14 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
     """
     vectors = vectors_of(rows, index)
     try:
-        without = [*batches_of([row.item for row in rows], place=lambda at: rows[at].place)]
+        text_batches = [*batches_of([row.item for row in rows], place=lambda at: rows[at].place)]
     except ValueError as error:
         raise ServeError(str(error)) from None
     batches: list[Batch] = []
     first = 0
-    for batch in without:
+    for batch in text_batches:
         end = first + len(batch)
+        # Errors of the writer then name the line; a single document has none.
         numbers = np.array([row.line for row in rows[first:end]], np.int64)
         named = replace(batch, source="body", numbers=numbers) if rows[0].line else batch
         batches.append(replace(named, vectors=None if vectors is None else vectors[first:end]))
@@ -189,8 +193,7 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
                 writer.of_kinds(batch, "raise")
         except VocabtoolError as error:  # without its advice on options, which a client lacks
             raise ServeError(str(error).removesuffix(f". {WHAT_NEXT}")) from error
-        present = writer.transaction.manifest.fields
-        fields = {*present}.union(*(batch.columns for batch in batches))
+        fields = {*writer.transaction.manifest.fields}.union(*(batch.columns for batch in batches))
         if len(fields) > MAX_FIELDS:
             raise ServeError(
                 f"the index would have {len(fields):,} fields, but the limit is {MAX_FIELDS}"
@@ -206,7 +209,7 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
 def write_routes(catalog: Catalog) -> APIRouter:
     """Return the endpoints. All requests are refused if the catalog is not writable."""
 
-    async def check(request: Request) -> None:
+    async def check_writable(request: Request) -> None:
         if not catalog.writable:
             raise ServeError("the server was started without --writable", HTTPStatus.FORBIDDEN)
         try:
@@ -218,7 +221,7 @@ def write_routes(catalog: Catalog) -> APIRouter:
         prefix="/v1/indexes/{name}/documents",
         tags=["write"],
         responses=REFUSED,
-        dependencies=[Depends(check)],
+        dependencies=[Depends(check_writable)],
     )
 
     async def commit(name: str, change: Change) -> Response:
