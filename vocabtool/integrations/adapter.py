@@ -61,10 +61,10 @@ def add(
     with WRITING[index.name], index.writer() as writer:
         # The writer encodes texts itself, because it checks that the model is still the same.
         for without_vector, batch in groupby(rows, lambda row: row[1] is None):
-            texts, given = zip(*batch, strict=True)
-            own = None if without_vector else given
-            # A value of another kind than its field is in the exact metadata.
-            added += writer.add(texts, own, on_existing=on_existing, on_error="skip")
+            batch_documents, batch_vectors = zip(*batch, strict=True)
+            own = None if without_vector else batch_vectors
+            # A value of another kind than its field is left out: the exact metadata have it.
+            added += writer.add(batch_documents, own, on_existing=on_existing, on_error="skip")
     return added
 
 
@@ -88,6 +88,7 @@ def in_thread(method: Callable[..., Result]) -> Callable[..., Coroutine[Any, Any
 
 
 def field_of(name: str) -> str:
+    """Return the name of the field that has the metadata of this name."""
     return PREFIX + name if TAKEN.fullmatch(name) else name
 
 
@@ -114,7 +115,7 @@ def document_of(
             "keys, and strings, numbers, booleans, None, lists and dictionaries; write dates as "
             f"texts, with isoformat(): {error}"
         ) from error
-    return Document(id_, text, {**dict(_columns(metadata)), EXACT: exact, **(others or {})})
+    return Document(id_, text, {**dict(_filter_fields(metadata)), EXACT: exact, **(others or {})})
 
 
 def metadata_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,14 +141,14 @@ def why_found(hits: Hits, hit: Hit) -> dict[str, Any]:
     return {**metadata_of(hit.fields), EXPLAINED: facts}
 
 
-def _columns(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _filter_fields(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields for filters. ``prefix``: the start of names in a nested dictionary."""
     for key, value in metadata.items():
         name = f"{prefix}{key}"
         if not name or len((PREFIX + name).encode()) > MAX_NAME_BYTES or not name.isprintable():
             continue
         if isinstance(value, Mapping):
-            yield from _columns(value, f"{name}.")
+            yield from _filter_fields(value, f"{name}.")
             continue
         items = value if isinstance(value, list) else [value]
         if all(
@@ -228,15 +229,17 @@ def quote_value(value: object) -> str:
     raise invalid("a value must be a string, a boolean, a date or a number", value)
 
 
-def check_depth(depth: int, given: object) -> None:
+def check_depth(depth: int, filter_: object) -> None:
     if depth > MAX_DEPTH:
-        raise invalid(f"more than {MAX_DEPTH} nested filters", given)
+        raise invalid(f"more than {MAX_DEPTH} nested filters", filter_)
 
 
-def check_operator(operator: object, allowed: Collection[str], given: object) -> None:
+def check_operator(operator: object, allowed: Collection[str], filter_: object) -> None:
     if operator not in allowed:
-        raise invalid(f"the operator must be one of {', '.join(allowed)}, got {operator!r}", given)
+        what = f"the operator must be one of {', '.join(allowed)}, got {operator!r}"
+        raise invalid(what, filter_)
 
 
-def invalid(what: str, given: object) -> InvalidCondition:
-    return InvalidCondition(f"filter: {what}", reprlib.repr(given), 0)
+def invalid(what: str, filter_: object) -> InvalidCondition:
+    """Return the error of a filter. ``filter_``: the part of the filter that is wrong."""
+    return InvalidCondition(f"filter: {what}", reprlib.repr(filter_), 0)

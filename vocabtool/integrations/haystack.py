@@ -183,37 +183,39 @@ def condition(filters: Filters | None, index: Index) -> Iterator[str | None]:
         raise FilterError(str(error)) from error
 
 
-def _condition_of(given: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
+def _condition_of(filter_: Any, kinds: Mapping[str, Kind], depth: int = 0) -> str:
     """Translate a filter, or raise :class:`InvalidCondition`. ``depth``: filters around it."""
-    adapter.check_depth(depth, given)
-    if not isinstance(given, Mapping):
-        raise invalid("wanted a dictionary", given)
-    operator: Any = given.get("operator")
-    if "field" not in given:
-        adapter.check_operator(operator, ("AND", "OR", "NOT"), given)
-        filters = given.get("conditions")
+    adapter.check_depth(depth, filter_)
+    if not isinstance(filter_, Mapping):
+        raise invalid("wanted a dictionary", filter_)
+    operator: Any = filter_.get("operator")
+    if "field" not in filter_:
+        adapter.check_operator(operator, ("AND", "OR", "NOT"), filter_)
+        filters = filter_.get("conditions")
         if not isinstance(filters, list):
-            raise invalid("'conditions' needs a list of filters", given)
+            raise invalid("'conditions' needs a list of filters", filter_)
         tests = [_condition_of(item, kinds, depth + 1) for item in filters]
         return adapter.join(operator.lower(), tests)
-    adapter.check_operator(operator, (*EQUAL, *ORDERED, "in", "not in"), given)
-    if "value" not in given:
-        raise invalid("no 'value'", given)
-    field, value = given["field"], given["value"]
+    adapter.check_operator(operator, (*EQUAL, *ORDERED, "in", "not in"), filter_)
+    if "value" not in filter_:
+        raise invalid("no 'value'", filter_)
+    field, value = filter_["field"], filter_["value"]
     if not isinstance(field, str) or field in NOT_KEPT:
-        raise invalid(f"no filter tests the field {field!r}: use 'id', 'content', 'meta.…'", given)
+        raise invalid(
+            f"no filter tests the field {field!r}: use 'id', 'content', 'meta.…'", filter_
+        )
     name = OWN.get(field) or adapter.field_of(field.removeprefix(META))
     if operator in ORDERED:
         if value is None:
             return adapter.NEVER
         moment = _moment(value)
         if moment is None and isinstance(value, str):
-            raise invalid(f"{operator!r} compares numbers and dates in ISO 8601", given)
+            raise invalid(f"{operator!r} compares numbers and dates in ISO 8601", filter_)
         return adapter.compare(name, operator, moment or value, kinds)
     if operator in EQUAL:
         operator, value = EQUAL[operator], [value]
     if not isinstance(value, list):
-        raise invalid(f"{operator!r} of the field {field!r} needs a list of values", given)
+        raise invalid(f"{operator!r} of the field {field!r} needs a list of values", filter_)
     # A string that is a date equals the same string, and every string for the same time.
     moments = [moment for moment in map(_moment, value) if moment is not None]
     others = [item for item in value if not isinstance(item, datetime)]
@@ -277,9 +279,9 @@ class VocabtoolHybridRetriever:
         Raises ``FilterError`` for an invalid filter, and the errors of :meth:`Index.search`.
         """
         index = self.document_store.index
-        chosen = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
+        run_filters = apply_filter_policy(FilterPolicy(self.filter_policy), self.filters, filters)
         arguments = {**(self.settings or {}), "k": self.top_k if top_k is None else top_k}
-        with condition(chosen, index) as where:
+        with condition(run_filters, index) as where:
             hits = index.search(query, vector=query_embedding, where=where, **arguments)
         documents = []
         for hit in hits:

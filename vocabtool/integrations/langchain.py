@@ -234,7 +234,7 @@ class VocabtoolRetriever(VectorStoreRetriever):
         super().__init__(vectorstore=store, search_kwargs=arguments, **others)
 
 
-def condition(given: Filter) -> str | None:
+def condition(filter_: Filter) -> str | None:
     """Return a filter of LangChain as a condition, or ``None`` if there is no filter.
 
     A string is returned as it is. In a dictionary, a key is one of:
@@ -245,18 +245,18 @@ def condition(given: Filter) -> str | None:
 
     Raises :class:`InvalidCondition` for wrong filters.
     """
-    if given is None or isinstance(given, str):
-        return given or None
-    return _condition_of(given)
+    if filter_ is None or isinstance(filter_, str):
+        return filter_ or None
+    return _condition_of(filter_)
 
 
-def _condition_of(given: Any, depth: int = 0) -> str:
+def _condition_of(filter_: Any, depth: int = 0) -> str:
     """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
-    adapter.check_depth(depth, given)
-    if not isinstance(given, Mapping):
-        raise invalid("a filter must be a condition or a dictionary", given)
+    adapter.check_depth(depth, filter_)
+    if not isinstance(filter_, Mapping):
+        raise invalid("a filter must be a condition or a dictionary", filter_)
     tests = []
-    for name, value in given.items():
+    for name, value in filter_.items():
         if name in JUNCTIONS:
             filters = value
             if name == "$not" and isinstance(value, Mapping):  # one filter without a list
@@ -283,6 +283,6 @@ def _condition_of(given: Any, depth: int = 0) -> str:
     return join("and", tests)
 
 
-def _embeddings(given: Embeddings | Model | None) -> Embeddings | None:
+def _embeddings(model: Embeddings | Model | None) -> Embeddings | None:
     """Return embeddings unchanged, and a model as embeddings."""
-    return given if given is None or isinstance(given, Embeddings) else VocabtoolEmbeddings(given)
+    return model if model is None or isinstance(model, Embeddings) else VocabtoolEmbeddings(model)

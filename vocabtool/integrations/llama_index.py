@@ -218,18 +218,20 @@ class VocabtoolVectorStore(types.BasePydanticVectorStore):
 
 
 def _condition_of(
-    given: types.MetadataFilters | types.MetadataFilter, fields: Mapping[str, Kind], depth: int = 0
+    filter_: types.MetadataFilters | types.MetadataFilter,
+    fields: Mapping[str, Kind],
+    depth: int = 0,
 ) -> str:
     """``depth``: number of filters around this one. Raises :class:`InvalidCondition`."""
-    adapter.check_depth(depth, given)
-    if isinstance(given, types.MetadataFilters):
-        tests = [_condition_of(item, fields, depth + 1) for item in given.filters]
-        if not tests or given.condition in (None, types.FilterCondition.AND):
+    adapter.check_depth(depth, filter_)
+    if isinstance(filter_, types.MetadataFilters):
+        tests = [_condition_of(item, fields, depth + 1) for item in filter_.filters]
+        if not tests or filter_.condition in (None, types.FilterCondition.AND):
             return join("and", tests)
         any_test = join("or", tests)
-        return any_test if given.condition == types.FilterCondition.OR else f"not {any_test}"
-    name, operator, value = adapter.field_of(given.key), given.operator, given.value
-    what, kind = f"{operator.value!r} of {given.key!r}", fields.get(name, "null")
+        return any_test if filter_.condition == types.FilterCondition.OR else f"not {any_test}"
+    name, operator, value = adapter.field_of(filter_.key), filter_.operator, filter_.value
+    what, kind = f"{operator.value!r} of {filter_.key!r}", fields.get(name, "null")
     if operator == Op.IS_EMPTY:
         return compare(name, "in", [None, "", "[]"] if kind == "string" else [None], fields)
     if value is None:
