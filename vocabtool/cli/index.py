@@ -102,14 +102,14 @@ def index_command(
     from the settings.
     """
     _refuse_an_index(files)
-    began, given = time.monotonic(), dict(encoder)
+    began, arguments = time.monotonic(), dict(encoder)
     if not quiet and shards_in(files) is None:
         output.tell_how_read(files, read, None if is_address(folder) else Path(folder))
     with output.usage_errors(), _advice_after_a_stop(), ExitStack() as stack:
         index = None
         with suppress(NotFound):
             if not force and (is_address(folder) or is_index(Path(folder))):
-                index = Index.open(folder, model, **given)
+                index = Index.open(folder, model, **arguments)
         if index is not None:
             source = click.get_current_context().get_parameter_source
             for name, wanted in shape.items():
@@ -120,12 +120,12 @@ def index_command(
                         "option, name a new folder, or start over with --force"
                     )
         else:
-            given |= {**shape, "notify": None if quiet else tell}
+            arguments |= {**shape, "notify": None if quiet else tell}
             if force:
-                every = [model, existing, shape, commit_rows, read, encoder, vectors]
-                given |= _replacement(folder, files, read, every)
+                all_options = [model, existing, shape, commit_rows, read, encoder, vectors]
+                arguments |= _replacement(folder, files, read, all_options)
             index = Index.create_for(
-                folder, list(files), model, read=read, vectors=vectors, **given
+                folder, list(files), model, read=read, vectors=vectors, **arguments
             )
             stack.enter_context(_removed_if_useless(index))
         kinds, count = index.manifest.fields, len(index)
@@ -193,7 +193,6 @@ def update_command(
     --sync also deletes documents that came from a FILE and are no longer in it. Every FILE must
     then be complete and readable. The last commit contains the deletions.
     """
-
     _refuse_an_index(files)
     if force and not sync:
         raise click.UsageError("--force needs --sync")
@@ -236,19 +235,19 @@ def _refuse_an_index(files: Sequence[str]) -> None:
 
 
 def _replacement(
-    folder: str, files: tuple[str, ...], read: ReadOptions, every: list[Any]
+    folder: str, files: tuple[str, ...], read: ReadOptions, all_options: list[Any]
 ) -> dict[str, Any]:
     """Return the arguments that create an index to replace the one in ``folder``.
 
-    ``every``: all options. A later run with the same options and the same files resumes this build,
-    unless a FILE is a stream.
+    A later run with the same options and the same files resumes this build, unless a FILE is a
+    stream.
     """
     outside = home(Path(folder))
     inputs = files_outside(list(files), outside, read) or []
-    paths = [value for value in every if isinstance(value, str) and Path(value).is_file()]
+    paths = [value for value in all_options if isinstance(value, str) and Path(value).is_file()]
     build = None
     if can_be_read_again(inputs):
-        build = json.dumps([facts_of([*inputs, *paths]), every], default=str)
+        build = json.dumps([facts_of([*inputs, *paths]), all_options], default=str)
     return {"force": True, "in_place": False, "build": build}
 
 

@@ -106,7 +106,6 @@ def demo_command(folder: str) -> None:
     than the right document, and with a word that the encoder does not know. All files are written
     to DIR [default: vocabtool-demo].
     """
-
     from vocabtool.cli.demo import tell_story
 
     tell_story(Path(folder))
@@ -145,7 +144,8 @@ def _run() -> int:
         if isinstance(error, InvalidFile) and error.file is not None:
             from vocabtool.index.folder import advice
 
-            if (hint := advice(error.file)) is not None:
+            hint = advice(error.file)
+            if hint is not None:
                 tell(hint)
         return 3
     except MemoryError:

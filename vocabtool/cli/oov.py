@@ -34,17 +34,18 @@ ReportFormat = Literal["table", "json", "csv", "parquet"]
 def _limits(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...]
 ) -> dict[LimitedFigure, float]:
+    """Return the limits of ``--fail-over``: pieces per token for ``fertility``, else shares."""
     limits: dict[LimitedFigure, float] = {}
     names: tuple[LimitedFigure, ...] = get_args(LimitedFigure)
-    for given in texts:
-        name, equals, text = given.rpartition("=")
+    for limit_text in texts:
+        name, equals, text = limit_text.rpartition("=")
         figure = next((known for known in names if known == (name if equals else "unknown")), None)
         if figure is None:
             wanted = f"one of {', '.join(names)} before '='"
             raise click.BadParameter(f"expected {wanted}, got {name!r}")
         try:  # decimals, because 0.7 / 100 is less than 7 / 1000 in floats
             limit = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
-        except ArithmeticError:
+        except ArithmeticError:  # not a number
             limit = -1.0
         if figure == "fertility":
             fits = 1 <= limit < inf and not text.endswith("%")
@@ -184,9 +185,9 @@ def _tell_result(report: OovReport, limits: dict[LimitedFigure, float], *, figur
     from vocabtool.reports.oov import cut_line
 
     if figures:
-        unknown, be = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
+        unknown, verb = report.tokens_unknown, "is" if report.tokens_unknown == 1 else "are"
         share = percent(report.token_rate)
-        tell(f"{unknown:,} of {report.tokens:,} tokens {be} unknown ({share})")
+        tell(f"{unknown:,} of {report.tokens:,} tokens {verb} unknown ({share})")
         if report.split is not None:
             split3 = percent(report.split_rate())
             tell(f"{report.fertility:.2f} pieces per token; {split3} of tokens in 3 or more pieces")

@@ -211,7 +211,8 @@ def _settings_file(context: click.Context, name: str) -> Path | None:
     """Return the file that --config names, or else the nearest one; ``None`` for a path."""
     if name == "-" or os.path.lexists(name) or {*name} & {*"/:*?["}:
         return None
-    if config := context.find_root().params.get("config"):
+    config = context.find_root().params.get("config")
+    if config:
         return Path(config).absolute()
     files = (folder / SETTINGS_FILE for folder in (Path.cwd() / SETTINGS_FILE).parents)
     return next((file for file in files if file.is_file()), None)

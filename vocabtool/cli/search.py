@@ -85,8 +85,9 @@ def search_command(
     Without QUERY, but with --where, --sort or --facets, list the documents that satisfy --where.
     An HTML page (-o FILE.html) sets --explain.
     """
-    if more := click.get_current_context().args:
-        whole = " ".join((query or "", *more))
+    further_words = click.get_current_context().args
+    if further_words:
+        whole = " ".join((query or "", *further_words))
         raise click.UsageError(f"QUERY is one argument; put it in quotes: {whole!r}")
     can_list = any(settings[name] for name in ("where", "sort", "facets"))
     if query is None and not (vector or can_list):
@@ -257,8 +258,9 @@ def calibrate_command(
                 tuned = tune(index, **_read_judgements(queries), progress=progress)
             calibration, report = tuned.calibration, tuning_report(tuned)
         else:
-            if given := [name for name, file in queries.items() if file is not None]:
-                raise click.UsageError(f"--{given[0]} needs relevance judgements: pass --qrels")
+            for name, file in queries.items():
+                if file is not None:
+                    raise click.UsageError(f"--{name} needs relevance judgements: pass --qrels")
             with output.progress_bar(False) as progress:
                 estimate = calibrate(index, sample=sample, progress=progress)
             if estimate is None:
