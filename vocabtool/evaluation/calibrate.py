@@ -1,10 +1,6 @@
 """Choose the weight of keyword search in hybrid search.
 
-- :func:`calibrate` estimates it without relevance judgements. Queries are made from a sample of
-  documents. For the search, the text of the query is removed from its document. The best weight
-  ranks these documents highest.
-- :func:`tune` needs judged queries. The weight with the highest mean nDCG@10 is chosen.
-  Cross-validation estimates its nDCG@10 on new queries.
+:func:`calibrate` estimates it without relevance judgements, :func:`tune` needs judged queries.
 """
 
 from __future__ import annotations
@@ -136,13 +132,13 @@ def pseudo_queries(
     else:
         return []
     span = _span_of(pieces, at)
-    rest = _without(document.text, span)
-    words_of_rest = set(cutter.terms([rest])[0].words.split(" "))
-    is_drawn = (generator.random(len(content)) < DROP_RATE).tolist()
+    without_sentence = _without(document.text, span)
+    other_words = set(cutter.terms([without_sentence])[0].words.split(" "))
+    may_drop = (generator.random(len(content)) < DROP_RATE).tolist()
     query = [
         word.surface
-        for word, drawn in zip(content, is_drawn, strict=True)
-        if not (drawn and words_of_rest.issuperset(word.words))
+        for word, is_dropped in zip(content, may_drop, strict=True)
+        if not (is_dropped and other_words.issuperset(word.words))
     ]
     if not query:
         query = [content[int(generator.integers(len(content)))].surface]
@@ -150,7 +146,7 @@ def pseudo_queries(
         return []
     return [
         PseudoQuery("title", row, title, without_title, title_span),
-        PseudoQuery("hard", row, " ".join(query), rest, span),
+        PseudoQuery("hard", row, " ".join(query), without_sentence, span),
     ]
 
 
@@ -164,11 +160,11 @@ def _title_of(
     title = document.fields.get("title")
     if not isinstance(title, str) or not title.strip():
         return _words_of(pieces[first], cutter), _span_of(pieces, first)
-    title, rest = title.strip(), document.text.strip()
+    title, body = title.strip(), document.text.strip()
     for _ in range(2):  # the title may stand there twice, for example again as a heading
-        if rest.casefold().startswith(title.casefold()):
-            rest = rest[len(title) :].lstrip(" .:-\n\t")
-    return title, (0, len(document.text.rstrip()) - len(rest))
+        if body.casefold().startswith(title.casefold()):
+            body = body[len(title) :].lstrip(" .:-\n\t")
+    return title, (0, len(document.text.rstrip()) - len(body))
 
 
 def _span_of(pieces: Sequence[str], place: int) -> tuple[int, int]:
@@ -194,7 +190,7 @@ def sentences(text: str) -> list[str]:
     A sentence also ends at a line break. Each part contains a word. The joined parts equal the
     text. Returns an empty list for a text without words.
     """
-    head, rest = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
+    head, tail = text[:MAX_CHARACTERS], text[MAX_CHARACTERS:]
     pieces: list[str] = []
     for sentence in ENDS.split(head):
         if pieces and not (RUNS.search(sentence) and RUNS.search(pieces[-1])):
@@ -207,7 +203,7 @@ def sentences(text: str) -> list[str]:
     if len(pieces) < MIN_SENTENCES:
         places = [0, *starts[::WINDOW][1:], len(head)]
         pieces = [head[start:end] for start, end in pairwise(places)]
-    return [*pieces[:-1], pieces[-1] + rest]
+    return [*pieces[:-1], pieces[-1] + tail]
 
 
 def reads_like_language(sentence: str) -> bool:
@@ -274,11 +270,8 @@ class ShortenedCopy:
         limit: int,
     ) -> tuple[RankedRows, int]:
         """Return the candidates, best first, and how many have a rank. ``others`` lack the copy."""
-        rows, scores, listed = (
-            others.rows[others.keyword],
-            others.bm25[others.keyword],
-            others.listed,
-        )
+        rows, scores = others.rows[others.keyword], others.bm25[others.keyword]
+        listed = others.listed
         score = sum(self._scores(snapshot, query, query.keywords.should))
         if not score:
             return RankedRows(rows, scores), listed
@@ -295,10 +288,12 @@ class ShortenedCopy:
         return keyword, min(len(ranked.rows), limit)
 
     def _insert(self, ranked: RankedRows, score: np.float32, limit: int) -> RankedRows:
+        """Return the best ``limit`` rows of a ranking and of the copy, which has ``score``."""
         rows, scores = np.append(ranked.rows, self.row), np.append(ranked.scores, score)
         return RankedRows.of(rows, scores, limit)
 
     def _scores(self, snapshot: Snapshot, query: Query, clauses: Sequence[Clause]) -> list[float]:
+        """Return the BM25 score of the copy for each clause, without what its parts score."""
         counts: dict[Field, Counter[str]] = {
             "words": Counter(" ".join((self.terms.words, *self.terms.repeated)).split()),
             "surfaces": Counter(self.terms.surfaces.split()),
@@ -400,7 +395,9 @@ def calibrate(
 ) -> WeightEstimate | None:
     """Estimate the weight ``a`` of keyword search from the documents of an index.
 
-    Two queries are made from each document of a random sample. The estimate is not stored.
+    Two queries are made from each document of a random sample. For the search, the text of the
+    query is removed from its document. The best weight ranks these documents highest. The estimate
+    is not stored.
 
     - ``sample``: number of documents in the sample.
     - ``progress``: a function that gets the name of a step and its finished share, 0 to 1.
@@ -453,12 +450,9 @@ def calibrate(
         by_keywords = score_legs(snapshot, query.text, None, ten, copy).candidates
         keyword_rankings.append(by_keywords.rows[by_keywords.keyword])
         show("queries searched to calibrate", len(legs) / len(queries))
-    curve = {}
+    curve, scored = {}, list(zip(queries, legs, strict=True))
     for a in WEIGHTS:  # both kinds of query have the same weight, because they are equally many
-        ranks = [
-            rank_of(query.row, scores.ranking(a))
-            for query, scores in zip(queries, legs, strict=True)
-        ]
+        ranks = [rank_of(query.row, scores.ranking(a)) for query, scores in scored]
         curve[a] = fmean(map(log, ranks))
     nearly_best = min(curve.values()) + NEARLY_BEST
     best = fmean(a for a, loss in curve.items() if loss <= nearly_best)
@@ -543,12 +537,14 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TunedWeight:
-    """Choose the weight ``a`` of keyword search with judged queries. It is not stored.
+    """Choose the weight ``a`` with the highest mean nDCG@10 for judged queries. It is not stored.
 
     ``queries``: the text of each query by id.
     ``vectors``: vectors of the queries, shape (queries, dim), if the index has no encoder.
-    ``seed``: seed of the random folds. Raises :class:`VocabtoolError` if fewer than ten queries
-    have a relevant document, or if there is neither an encoder nor ``vectors``.
+    ``seed``: seed of the random folds.
+
+    Raises :class:`VocabtoolError` if fewer than ten queries have a relevant document, or if there
+    is neither an encoder nor ``vectors``.
     """
     chosen = with_judgements(queries, qrels)
     if len(chosen.texts) < MIN_QUERIES:
@@ -592,5 +588,5 @@ def tune(
 def _best(gains: NDArray[np.float64]) -> int:
     """Return the column with the highest mean. If several are best, return the middle one."""
     means = gains.mean(axis=0)
-    best = np.flatnonzero(means >= means.max() - 1e-9)
+    best = np.flatnonzero(means >= means.max() - 1e-9)  # equal but for rounding
     return int(best[len(best) // 2])

@@ -73,11 +73,11 @@ KEYWORDS: Final[tuple[Fusion, ...]] = ("keyword",)
 KEYWORDS_ONLY: Final = (
     "without vectors of the queries only keyword search can be evaluated: pass vectors"
 )
-ORDINARY: Final = 4
-BESIDE_UNKNOWN: Final = 2
+ORDINARY: Final = 4  # words in an ordinary query
+BESIDE_UNKNOWN: Final = 2  # known words in a query with an unknown word
 MAX_CHARACTERS: Final = 20_000  # of a text; the rest is not analysed
 RAREST: Final = 12  # known words of a document that queries are drawn from
-NEAREST: Final = 10
+NEAREST: Final = 10  # hits in which the document of a query is looked for
 NO_ENCODER: Final = (
     "the index has no encoder, so queries have no vectors: only keyword search is checked"
 )
@@ -269,16 +269,17 @@ def read_qrels(path: str | Path) -> Qrels:
             except ValueError:
                 relevance = nan
             is_number = relevance.is_integer() and abs(relevance) < MAX_RELEVANCE
-            if not number and len(columns) == BEIR_COLUMNS and not is_number:
+            if number == 0 and len(columns) == BEIR_COLUMNS and not is_number:
                 continue  # column names
             if len(columns) not in (BEIR_COLUMNS, TREC_COLUMNS) or not is_number:
-                beir, trec = "query, document, judgement", "query, iteration, document, judgement"
-                wanted = f"{beir} (BEIR) or {trec} (TREC)"
                 raise InvalidFile(
-                    f"expected the columns {wanted}; the last one must be an integer", offset=offset
+                    "expected the columns query, document, judgement (BEIR) or query, iteration, "
+                    "document, judgement (TREC); the last one must be an integer",
+                    offset=offset,
                 )
             query, document = columns[0].strip(), columns[-2].strip()
-            if qrels.setdefault(query, {}).setdefault(document, int(relevance)) != relevance:
+            judged = qrels.setdefault(query, {})
+            if judged.setdefault(document, int(relevance)) != relevance:
                 what = f"the document {document!r} is judged twice for the query {query!r}"
                 raise InvalidFile(f"{what}, with different grades", offset=offset)
         if not qrels:
@@ -428,8 +429,7 @@ def _measure(answers: Sequence[Hits], judgements: Sequence[Judged]) -> NDArray[n
     rows = []
     for hits, judged in zip(answers, judgements, strict=True):
         ids = [hit.id for hit in hits]
-        row = (ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged))
-        rows.append(row)
+        rows.append((ndcg(ids, judged), recall(ids, judged), reciprocal_rank(ids, judged)))
     return np.array(rows)
 
 
