@@ -32,7 +32,7 @@ T = TypeVar("T")
 Fields: TypeAlias = Mapping[str, pa.DataType] | Sequence[str] | None
 
 ALL_FIELDS: Final = "fields"
-TAKEN: Final = frozenset({"id", "text"})
+RESERVED: Final = frozenset({"id", "text"})
 ROWS: Final = 1024  # in a batch for TensorFlow or a cache; more would need more memory
 NO_JSON: Final = "JSON cannot represent it: convert it with .map() first, or give its Arrow type"
 CACHE_FILE: Final = "documents.arrow"
@@ -52,8 +52,8 @@ def schema_of(fields: Fields) -> pa.Schema:
         kinds = dict(fields)
     else:
         kinds = dict.fromkeys([ALL_FIELDS] if fields is None else fields, pa.string())
-    if TAKEN & kinds.keys():
-        raise ValueError(f"fields: the names {sorted(TAKEN)} are reserved, got {list(kinds)}")
+    if RESERVED & kinds.keys():
+        raise ValueError(f"fields: the names {sorted(RESERVED)} are reserved, got {list(kinds)}")
     return pa.schema({"id": pa.string(), "text": pa.string(), **kinds})
 
 
@@ -123,10 +123,8 @@ def need_documents(elements: Sequence[object], what: str) -> None:
     """Raise :class:`VocabtoolError` if an element is not a document."""
     for element in elements:
         if not isinstance(element, Document):
-            kind = type(element).__name__
-            raise VocabtoolError(
-                f"{what} needs documents, got {kind}: convert elements with .map()"
-            )
+            got = type(element).__name__
+            raise VocabtoolError(f"{what} needs documents, got {got}: convert elements with .map()")
 
 
 @dataclass(slots=True)
@@ -237,10 +235,11 @@ def tf_dataset(
     try:
         tf = import_library("tensorflow")
     except ImportError as error:
-        wanted = "tensorflow is not installed: pip install '.[tensorflow]'"
-        raise UnsupportedFormat(wanted) from error
-    if taken := {*TAKEN, VECTOR} & fields.keys():
-        raise ValueError(f"fields: the names {sorted(taken)} are reserved")
+        hint = "tensorflow is not installed: pip install '.[tensorflow]'"
+        raise UnsupportedFormat(hint) from error
+    reserved = {*RESERVED, VECTOR} & fields.keys()
+    if reserved:
+        raise ValueError(f"fields: the names {sorted(reserved)} are reserved")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size: wanted at least one document in a batch, got {batch_size}")
     columns = {name: tf.as_dtype(dtype) for name, dtype in fields.items()}
@@ -298,10 +297,8 @@ def _column(documents: Sequence[Document], name: str, dtype: type[np.generic]) -
             column[row] = text_bytes(value) if dtype is np.object_ else value
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             got = f"got {document.fields[name]!r:.80}" if name in document.fields else "got none"
-            wanted = "string" if dtype is np.object_ else np.dtype(dtype).name
-            raise VocabtoolError(
-                f"{document.id}: field {name!r}: wanted {wanted}, {got}"
-            ) from error
+            kind = "string" if dtype is np.object_ else np.dtype(dtype).name
+            raise VocabtoolError(f"{document.id}: field {name!r}: wanted {kind}, {got}") from error
     return column
 
 
@@ -311,8 +308,7 @@ def ray_dataset(start: Start[Document], rows: int, fields: Fields) -> ray.data.D
     try:
         import ray.data
     except ImportError as error:
-        wanted = "ray is not installed: pip install '.[ray]'"
-        raise UnsupportedFormat(wanted) from error
+        raise UnsupportedFormat("ray is not installed: pip install '.[ray]'") from error
     library: Any = ray  # only partly typed
     tasks = library.data.datasource
 

@@ -202,11 +202,8 @@ def text_length(item: object) -> int:
     """Return the length of a string or bytes, or of the ``text`` of an object."""
     text = getattr(item, "text", item)
     if not isinstance(text, str | bytes):
-        got = type(item).__name__
-        raise TypeError(
-            f"wanted a text or a document, got {got}: "
-            "pass a function that measures an item (length=)"
-        )
+        hint = "pass a function that measures an item (length=)"
+        raise TypeError(f"wanted a text or a document, got {type(item).__name__}: {hint}")
     return len(text)
 
 
@@ -280,13 +277,12 @@ def interleave(streams: Start[Iterable[T]], length: int, block: int) -> Iterator
 
 def _turn(turns: deque[Any], stream: Iterator[T], block: int) -> Iterator[T]:
     """Yield ``block`` elements of ``stream``. If it ends, ``None`` is put last in ``turns``."""
-    for _ in range(block):
-        for item in stream:
-            yield item
-            break
-        else:
-            turns[-1] = None
-            return
+    count = 0
+    for item in islice(stream, block):
+        count += 1
+        yield item
+    if count < block:
+        turns[-1] = None
 
 
 def draw(
@@ -308,12 +304,13 @@ def draw(
         while live:
             bounded = [max(weights[number], minimums[number]) for number in live]
             (chosen,) = random.choices(live, bounded)
-            for item in streams[chosen]:
-                weights[chosen] -= 1
-                yield item
-                break
-            else:
+            try:
+                item = next(streams[chosen])
+            except StopIteration:
                 live.remove(chosen)
+                continue
+            weights[chosen] -= 1
+            yield item
 
 
 # ---- sizes
@@ -344,13 +341,17 @@ def all_of(sized: Sequence[Sized]) -> Size:
 def sliced(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
     """Return the size from ``start`` on, of at most ``most`` elements, in lists of ``step``."""
     rows, exact, _ = sized()
-    return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
+    if rows is None:
+        return Size()
+    count = max(rows - start, 0) if most is None else min(max(rows - start, 0), most)
+    return Size(-(-count // step), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
     """Return the size of a stream that is repeated ``number`` times."""
     rows, exact, size = sized()
-    return Size(None if rows is None else rows * number, exact, size and size * number)
+    of_rows = None if rows is None else rows * number
+    return Size(of_rows, exact, None if size is None else size * number)
 
 
 def exact_rows(sized: Sized) -> int | None:

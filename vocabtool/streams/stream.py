@@ -492,8 +492,8 @@ def mix(
     elif weights == "equal":
         numbers = (1.0,) * len(mixed)
     elif isinstance(weights, str):
-        wanted = f"wanted one of {get_args(Weights)} or numbers"
-        raise ValueError(f"weights: {wanted}, got {weights!r}")
+        names = get_args(Weights)
+        raise ValueError(f"weights: wanted one of {names} or numbers, got {weights!r}")
     else:
         numbers = tuple(weights)
         if len(numbers) != len(mixed) or not all(0 < weight < float("inf") for weight in numbers):
@@ -521,13 +521,14 @@ def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[t
 
 def _stage(name: str, *arguments: object, **options: object) -> str:
     """Return an operator as one line of text. Numbers and names are shown, other objects not."""
-    texts = []
-    for option, value in [*(("", value) for value in arguments), *options.items()]:
-        text = getattr(value, "__qualname__", type(value).__qualname__)
+
+    def show(value: object) -> str:
         if value is None or isinstance(value, str | Path | int):
-            text = f"{value!r:.60}"
-        texts.append(f"{option}={text}" if option else text)
-    return f"{name}({', '.join(texts)})"
+            return f"{value!r:.60}"
+        return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+    named = (f"{option}={show(value)}" for option, value in options.items())
+    return f"{name}({', '.join([*map(show, arguments), *named])})"
 
 
 def _check(what: str, number: int, least: int) -> None:
