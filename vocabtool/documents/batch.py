@@ -149,7 +149,6 @@ class SkipCounter:
     first: list[Skip] = field(default_factory=list)
 
     def add(self, place: str, reason: str) -> None:
-        """Count one skipped row."""
         self.count += 1
         if len(self.first) < EXAMPLES:
             self.first.append(Skip(place, reason))
@@ -207,9 +206,9 @@ class Request:
 
     - ``size``: approximate bytes of text in a batch.
     - ``rows``: maximum number of rows in a batch that :func:`gather` makes.
-    - ``whole``: whether all fields of a row are read.
-    - ``left``: how many documents are still to be skipped.
-    - ``unread``: whether these documents can be skipped without reading them.
+    - ``all_fields``: whether all fields of a row are read.
+    - ``to_skip``: how many documents are still to be skipped.
+    - ``can_skip``: whether these documents can be skipped without reading them.
     - ``measure``: counts tokens. ``None``: words are counted.
     """
 
@@ -218,16 +217,16 @@ class Request:
     log: ReadLog
     size: int
     rows: int = MAX_ROWS
-    whole: bool = False
-    left: int
-    unread: bool
+    all_fields: bool = False
+    to_skip: int
+    can_skip: bool
     measure: Measure | None = None
 
     def skip_unread(self, rows: int) -> bool:
         """Return whether rows can be skipped without reading them. If so, count them as skipped."""
-        if not self.unread or rows > self.left:
+        if not self.can_skip or rows > self.to_skip:
             return False
-        self.left -= rows
+        self.to_skip -= rows
         return True
 
     def refuse(self, number: int, reason: str) -> None:
@@ -260,16 +259,16 @@ def byte_lengths(values: pa.Array) -> NDArray[np.int64]:
 
 def as_utf8(strings: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.bool_]]:
     """Replace bytes that are not UTF-8 by U+FFFD; keep nulls. Also return which strings changed."""
-    nothing = np.zeros(len(strings), np.bool_)
+    none_changed = np.zeros(len(strings), np.bool_)
     if not len(strings):
-        return strings, nothing
+        return strings, none_changed
     # Nothing to do if all bytes together are UTF-8 and no string begins inside a character.
     ends = bounds(strings)
     data = memoryview(strings.buffers()[2] or b"")[int(ends[0]) : int(ends[-1])]
     starts = ends[:-1][ends[:-1] < ends[-1]] - ends[0]
     inside = (np.frombuffer(data, np.uint8)[starts] & HEAD_BITS) == CONTINUES
     if not inside.any() and is_utf8(bytes(data)):
-        return strings, nothing
+        return strings, none_changed
     binary = strings.view(pa.binary()).to_pylist()
     replaced = np.array([text is not None and not is_utf8(text) for text in binary], np.bool_)
     texts = [None if text is None else text.decode("utf-8", "replace") for text in binary]
@@ -302,16 +301,16 @@ def list_names(fields: Sequence[str] | Mapping[str, object]) -> str:
     return f"{shown}, ..." if len(fields) > NAMES_SHOWN else shown or "none"
 
 
-def text_column(names: Sequence[str], wanted: str | None) -> int:
-    """Return the index of ``wanted``, or of the only column or ``text``. Raises :class:`BadRow`."""
-    if wanted is None and len(names) == 1:
+def text_column(names: Sequence[str], name: str | None) -> int:
+    """Return the index of ``name``; by default of the only name or ``text``. Raises ``BadRow``."""
+    if name is None and len(names) == 1:
         return 0
-    name = "text" if wanted is None else wanted
-    if names.count(name) != 1:
-        problem = "no field" if name not in names else "more than one field"
-        hint = "; use --field (field=) to choose the text field" if wanted is None else ""
-        raise BadRow(f"{problem} {name!r}; the fields are {list_names(names)}{hint}")
-    return names.index(name)
+    column = TEXT if name is None else name
+    if names.count(column) != 1:
+        problem = "no field" if column not in names else "more than one field"
+        hint = "; use --field (field=) to choose the text field" if name is None else ""
+        raise BadRow(f"{problem} {column!r}; the fields are {list_names(names)}{hint}")
+    return names.index(column)
 
 
 def text_columns(names: Sequence[str], read: ReadOptions) -> list[int]:
@@ -406,7 +405,7 @@ def is_table(source: object) -> TypeGuard[Table | LazyTable]:
 
 
 def gather(rows: Iterable[Row], request: Request, *, are_pieces: bool = False) -> Iterator[Batch]:
-    """Yield batches of at most ``request.rows`` rows and about ``request.size`` bytes."""
+    """See :func:`batch_of`. ``request`` limits the rows and the bytes of a batch."""
     for batch in in_batches(rows, request.rows, weight=Row.size, most=request.size):
         yield batch_of(batch, request, are_pieces=are_pieces)
 
@@ -420,10 +419,10 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
     if read.vector_field is not None:
         column = pa.array([row.vector for row in rows], pa.list_(pa.float32()))
         vectors, invalid = vectors_in(column, read.vector_field)
-        for place, reason in invalid.items():
-            request.refuse(rows[place].number, reason)
+        for index, reason in invalid.items():
+            request.refuse(rows[index].number, reason)
         vectors = np.delete(vectors, [*invalid], axis=0)
-        rows = [row for place, row in enumerate(rows) if place not in invalid]
+        rows = [row for index, row in enumerate(rows) if index not in invalid]
     names = read.kept_fields
     values = zip(*(row.kept for row in rows), strict=True) if rows else [()] * len(names)
     columns = dict(zip(names, values, strict=True))
@@ -438,7 +437,7 @@ def batch_of(rows: Sequence[Row], request: Request, *, are_pieces: bool = False)
             name: strings([as_string(value, name) for value in column])
             for name, column in columns.items()
         },
-        [row.fields for row in rows] if request.whole else None,
+        [row.fields for row in rows] if request.all_fields else None,
         parts=ids if are_pieces else None,
         vectors=vectors,
         types=types_of(columns),
@@ -468,9 +467,9 @@ def vectors_in(column: pa.Array, name: str) -> tuple[NDArray[np.float32], dict[i
     for row in np.flatnonzero(~is_valid).tolist():
         reason = NOT_FINITE
         if lengths[row] != dim or not dim:
-            wanted = f"{dim:,} numbers" if dim else "a list of numbers"
-            got = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
-            reason = f"expected {wanted}, got {got}"
+            list_of_dim = f"{dim:,} numbers" if dim else "a list of numbers"
+            length = f"{lengths[row]:,}" if lengths[row] >= 0 else "null"
+            reason = f"expected {list_of_dim}, got {length}"
         reasons[row] = f"field {name!r}: {reason}"
     return vectors, reasons
 
@@ -493,8 +492,8 @@ def object_rows(source: object, request: Request) -> Iterator[tuple[Row, Item]]:
                 if request.read.id_field is None and has_own_id(item):
                     row = row._replace(id=own_id(item, ID))
             else:
-                wanted = "expected a string, bytes, a Document or a mapping"
-                raise BadRow(f"{wanted}, got {type(item).__name__}")
+                kind = type(item).__name__
+                raise BadRow(f"expected a string, bytes, a Document or a mapping, got {kind}")
         except BadRow as bad:
             request.refuse(number, str(bad))
         else:
@@ -505,7 +504,7 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     """Yield the items of a Python object with their numbers, from 1, without skipped items."""
     if is_indexable(source):
         rows: Indexable = getattr(source, "iloc", source)  # the index of pandas contains labels
-        skipped = min(request.left, len(source))
+        skipped = min(request.to_skip, len(source))
         if skipped and request.read.on_duplicate:
             item = rows[min(skipped, len(source) - 1)]
             if isinstance(item, Document) or has_own_id(item):
@@ -517,9 +516,10 @@ def _number_items(source: object, request: Request) -> Iterator[tuple[int, Item]
     elif isinstance(source, Iterable) and not isinstance(source, bytes):
         yield from enumerate(source, 1)
     else:
-        wanted = "expected a file name, a table, an iterable or a sequence of documents"
         hint = "; for a queue, use iter(queue.get, None)" if hasattr(source, "get") else ""
-        raise ValueError(f"{request.source}: {wanted}, got {type(source).__name__}{hint}")
+        sources = "a file name, a table, an iterable or a sequence of documents"
+        got = f"{type(source).__name__}{hint}"
+        raise ValueError(f"{request.source}: expected {sources}, got {got}")
 
 
 def row_of(value: object, number: int, request: Request) -> Row:
@@ -536,7 +536,7 @@ def row_of(value: object, number: int, request: Request) -> Row:
     id_ = None if id_field is None else own_id(value, id_field)
     values = kept_of(value, read.kept_fields)
     fields: dict[str, object] = {}
-    if request.whole:
+    if request.all_fields:
         hidden = read.hidden_fields(field)
         fields = {name: content for name, content in value.items() if name not in hidden}
     return Row(number, text, id_, values, fields, own_vector(value, request))
@@ -549,10 +549,10 @@ def has_own_id(item: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def _value_of(values: Mapping[str, object], name: str, option: str, purpose: str) -> object:
-    """Raises :class:`BadRow`; its message has ``option`` and ``purpose`` (``" for the id"``)."""
+    """Return the field ``name``, or raise :class:`BadRow`, which names the ``option`` for it."""
     if name not in values:
-        there = f"the fields are {list_names(values)}: choose one with --{option.replace('_', '-')}"
-        raise BadRow(f"no field {name!r}{purpose}; {there} ({option}=)")
+        hint = f"choose one with --{option.replace('_', '-')} ({option}=)"
+        raise BadRow(f"no field {name!r}{purpose}; the fields are {list_names(values)}: {hint}")
     return values[name]
 
 
@@ -560,8 +560,8 @@ def own_id(value: Mapping[str, object], name: str) -> bytes:
     """Return the id in the field ``name``. Raises :class:`BadRow` if there is none."""
     id_ = _value_of(value, name, "id_field", " for the id")
     if isinstance(id_, bool) or not isinstance(id_, str | bytes | Integral):
-        wanted = "expected a string or an integer as id"
-        raise BadRow(f"field {name!r}: {wanted}, got {_kind_name(id_)}")
+        kind = _kind_name(id_)
+        raise BadRow(f"field {name!r}: expected a string or an integer as id, got {kind}")
     return text_bytes(id_ if isinstance(id_, str | bytes) else str(id_))
 
 

@@ -176,11 +176,11 @@ def find(name: str, read: ReadOptions = DEFAULTS) -> list[str]:
     if name != STDIN and Path(name).is_dir():
         files = [file for file, why in walk(name, read) if why is None]
         if not files:
-            rows_only, others = read.field_of_rows is not None, left_out([name], read)
+            rows_only = read.field_of_rows is not None
             known = " ".join(end for end, kind in SUFFIXES.items() if kind in ROWS or not rows_only)
             raise NotFound(
                 f"{name}: the folder contains no documents (expected files that end in {known})"
-                + "".join(f"\n{note}" for note in others)
+                + "".join(f"\n{note}" for note in left_out([name], read))
             )
         return sorted(map(FolderFile, files))
     if name == STDIN or Path(name).exists():
@@ -328,10 +328,13 @@ def open_file(name: str, codec: str | None) -> Iterator[Readable]:
 
 def read_up_to(file: Readable, size: int) -> bytes:
     """Read ``size`` bytes, or fewer at the end. A pipe may give them in several blocks."""
-    blocks, left = [], size
-    while left and (block := file.read(min(left, READ_BYTES))):
+    blocks, missing = [], size
+    while missing:
+        block = file.read(min(missing, READ_BYTES))
+        if not block:
+            break
         blocks.append(block)
-        left -= len(block)
+        missing -= len(block)
     return b"".join(blocks)
 
 
@@ -370,11 +373,9 @@ def arrow_errors(what: str) -> Iterator[None]:
     """Convert errors of Arrow and gzip into :class:`InvalidFile`. It begins with ``what``."""
     try:
         yield
-    except (pa.ArrowException, zlib.error, EOFError) as error:
-        raise InvalidFile(f"{what}: {error}") from error
-    except OSError as error:
+    except (pa.ArrowException, zlib.error, EOFError, OSError) as error:
         # Arrow's own errors have no number; in older releases, EINVAL is a place outside the file.
-        if error.errno not in (None, EINVAL):
+        if isinstance(error, OSError) and error.errno not in (None, EINVAL):
             raise
         raise InvalidFile(f"{what}: {error}") from error
 
@@ -422,8 +423,8 @@ def _flat(sources: object) -> Iterator[object]:
     ):
         for source in sources:
             if isinstance(source, documents):
-                wanted = "a list must contain either sources or documents"
-                raise ValueError(f"{wanted}, got {type(source).__name__} among sources")
+                got = f"{type(source).__name__} among sources"
+                raise ValueError(f"a list must contain either sources or documents, got {got}")
             yield from _flat(source)
     else:
         yield sources
@@ -584,6 +585,7 @@ CLASS_RANGE: Final = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
 def _name_regex(glob: str) -> str:
+    """Return the regular expression of one name of a pattern, such as ``*.md``."""
     literals = [""]  # between stars
     for match in NAME_SIGN.finditer(glob):
         if match["stars"]:
@@ -604,6 +606,7 @@ def _name_regex(glob: str) -> str:
     if not middle:
         return first
     last = middle.pop()
+    # Each star takes the shortest text and, being atomic, is never tried again: linear time.
     return first + "".join(f"(?>[^/]*?{name})" for name in middle) + f"[^/]*{last}"
 
 

@@ -207,7 +207,7 @@ def _from_labels(text: str, at: int) -> int:
 
 
 class _HeadingTokens(list["Token"]):
-    """Keeps of all tokens only headings outside lists and quotes, each followed by its title."""
+    """Keeps only headings outside lists and quotes, each before its title, to save memory."""
 
     def append(self, token: Token, /) -> None:
         is_title = len(self) % 2 == 1  # the token after that of a heading
@@ -438,7 +438,7 @@ def _one_line(text: str) -> str:
 def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) -> MarkedText:
     """Return what stands in ``<main>``, or everything if there is no heading in it.
 
-    ``tags``: where the tags of ``<main>`` are, in order; after a single one it ends with the text.
+    ``tags``: the offsets of the tags of ``<main>``. Without an end tag, it ends with the text.
     """
     if not tags:
         return marked
@@ -459,16 +459,16 @@ def _only_main(marked: MarkedText, spans: NDArray[np.int64], tags: list[int]) ->
 def python(text: str) -> MarkedText:
     """Find functions and classes at the top level. A heading begins at the first decorator."""
     padded, headings = f"\n{text}", Headings()  # the "\n" before a line has its offset in ``text``
-    decorated: int | None = None  # offset of the first decorator of the next definition
+    decorator_at: int | None = None  # offset of the first decorator of the next definition
     for token in PYTHON.finditer(padded):
         if token["at"]:
-            decorated = token.start() if decorated is None else decorated
+            decorator_at = token.start() if decorator_at is None else decorator_at
         elif name := token["name"]:
-            at = token.start() if decorated is None else decorated
+            at = token.start() if decorator_at is None else decorator_at
             headings.append(Heading(at, token.end() - 1, 1, name[:MAX_TITLE]))
-            decorated = None
+            decorator_at = None
         elif token["other"]:  # other code at the top level ends the definition before it
-            at, decorated = token.start(), None
+            at, decorator_at = token.start(), None
             if headings and headings[-1].title and not CONTINUES.match(padded, at):
                 headings.append(Heading(at, at, 1, ""))
     return MarkedText(text, headings)
@@ -606,9 +606,8 @@ def docx(_: bytes, path: Path) -> MarkedText:
             content = "  ".join(filter(None, lines)).strip()
             style = "" if block.tag == row else styles.get(block.style, "")
             if content and (heading := HEADING_STYLE.match(style)):
-                title = " ".join(content.split())[:MAX_TITLE]
                 start, end = text.length, text.length + len(content)
-                text.headings.append(Heading(start, end, int(heading[1]), title))
+                text.headings.append(Heading(start, end, int(heading[1]), _one_line(content)))
             if content:
                 text.add(content)
     return text.with_title(first_title(text.headings))

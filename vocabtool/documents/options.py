@@ -25,9 +25,7 @@ PATH_FIRST: Final = ("path", TEXT)  # the fields of a piece that begins with its
 BETWEEN: Final = "\n\n"  # between the texts of several fields
 MAX_WEIGHT: Final = 9
 WEIGHTED: Final = re.compile(rf"(?P<name>[^^]+)(?:\^(?P<weight>[1-{MAX_WEIGHT}]))?")
-WHOLE_ROWS: Final = frozenset(
-    {"file", "line"}
-)  # how ``split`` leaves rows of tables and JSON whole
+WHOLE_ROWS: Final = frozenset({"file", "line"})  # values of ``split`` that cut no rows
 
 
 class SplitArguments(TypedDict, total=False):
@@ -224,8 +222,8 @@ def weights_of(searched: tuple[str, ...]) -> Mapping[str, int]:
     weights: dict[str, int] = {}
     for field in searched:
         if (match := WEIGHTED.fullmatch(field)) is None:
-            wanted = f"NAME or NAME^W, W a whole number from 1 to {MAX_WEIGHT}"
-            raise ValueError(f"field: wanted {wanted}, got {field!r}")
+            form = f"NAME or NAME^W, W a whole number from 1 to {MAX_WEIGHT}"
+            raise ValueError(f"field: wanted {form}, got {field!r}")
         name = match["name"]
         if name in weights:
             raise ValueError(f"field: a field may be named only once, got {name!r} again")

@@ -50,7 +50,7 @@ BATCH: Final = 1 << 18  # characters of sections that are cut together
 TOKENS: Final = 8  # tokens of a character; a longer text is counted
 SHORT_TEXT: Final = 80  # characters; a shorter text is quicker to split than to translate
 BOM: Final = "\ufeff"
-ALONE: Final = re.compile(r"\r(?!\n)")  # CR as a line end
+LONE_CR: Final = re.compile(r"\r(?!\n)")  # a line end of old files
 BETWEEN_HEADINGS: Final = " > "  # between the headings of a path
 NOT_JOINED: Final = frozenset({SOURCE, "line", "start", "end"})  # fields that change with the place
 
@@ -65,7 +65,6 @@ PARAGRAPH, LINE = PLACES[:2]
 BLANK: Final = re.compile(r"\s")
 
 Span = tuple[int, int]
-
 
 # Each byte of ASCII becomes an x or a blank.
 LETTERS_OR_BLANKS: Final = bytes(b"x "[chr(code).isspace()] for code in range(256))
@@ -188,11 +187,8 @@ def _sections(marked: MarkedText) -> list[int]:
     text, bounds = marked.text, [marked.begin]
     before: Heading | None = None
     for heading in marked.headings:
-        if (
-            before is None
-            or heading.level <= before.level
-            or text[before.body : heading.at].strip()
-        ):
+        has_text = before is not None and bool(text[before.body : heading.at].strip())
+        if before is None or heading.level <= before.level or has_text:
             bounds.append(heading.at)
         before = heading
     return [*bounds, len(text)]
@@ -214,10 +210,10 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     """Return the pieces of each section. All sections are measured together, which is faster."""
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
-    sure = 2 * sizes.size if sizes.count is count_words else sizes.size // TOKENS
-    counted = [at for at, (start, end) in enumerate(sections) if end - start > sure]
-    counts = sizes.count([text[slice(*sections[at])] for at in counted])
-    long = [at for at, count in zip(counted, counts, strict=True) if count > sizes.size]
+    surely_fits = 2 * sizes.size if sizes.count is count_words else sizes.size // TOKENS
+    to_count = [at for at, (start, end) in enumerate(sections) if end - start > surely_fits]
+    counts = sizes.count([text[slice(*sections[at])] for at in to_count])
+    long = [at for at, count in zip(to_count, counts, strict=True) if count > sizes.size]
     if not long:
         return pieces
     atoms = _atoms(text, [sections[at] for at in long], sizes)
@@ -236,36 +232,37 @@ def _atoms(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Atom]
 
     A span that has no such place is cut after a number of characters, and may be too long.
     """
-    most = sizes.size - sizes.overlap
-    done, too_long = list[Atom](), sections
+    max_count = sizes.size - sizes.overlap
+    fitting, too_long = list[Atom](), sections
     for place in (*PLACES, None):
         spans: list[Span] = []
         for start, end in too_long:
             if place is None:
-                bounds = [*range(start, end, max(most // 4, 1)), end]
+                bounds = [*range(start, end, max(max_count // 4, 1)), end]
             else:
                 bounds = [start, *(match.end() for match in place.finditer(text, start, end)), end]
             spans += pairwise(dict.fromkeys(bounds))
         counts = sizes.count([text[start:end] for start, end in spans])
         atoms = [(start, end, count) for (start, end), count in zip(spans, counts, strict=True)]
-        too_long = [(start, end) for start, end, count in atoms if count > most and place]
-        done += [atom for atom in atoms if atom[2] <= most or not place]
+        is_last = place is None
+        too_long = [(start, end) for start, end, n in atoms if n > max_count and not is_last]
+        fitting += [atom for atom in atoms if atom[2] <= max_count or is_last]
         if not too_long:
             break
-    done.sort()
-    bounds = [0, *(bisect_left(done, (end,)) for _, end in sections)]
-    return [done[first:last] for first, last in pairwise(bounds)]
+    fitting.sort()
+    bounds = [0, *(bisect_left(fitting, (end,)) for _, end in sections)]
+    return [fitting[first:last] for first, last in pairwise(bounds)]
 
 
 def _pack(text: str, atoms: Sequence[Atom], sizes: Sizes) -> list[Span]:
     """Join the spans of a section into pieces that leave room for an overlap."""
     begins = [atoms[0][0]]
-    total, most = 0, sizes.size
+    total, max_count = 0, sizes.size  # the first piece has no overlap
     is_exact = sizes.count is count_words
     for start, end, count in atoms:
-        if total and total + count > most:
+        if total and total + count > max_count:
             begins.append(start)
-            total, most = 0, sizes.size - sizes.overlap
+            total, max_count = 0, sizes.size - sizes.overlap
         # A line end between two parts may be a token of its own.
         total += count + (not is_exact and text[end - 1] == "\n")
     return [span for span in pairwise([*begins, atoms[-1][1]]) if not text[slice(*span)].isspace()]
@@ -329,13 +326,13 @@ def read_text(
     file: Readable,
     request: Request,
     mark: Callable[[str], MarkedText] = MarkedText,
-    decoded: Callable[[bytes], str] = decode,
+    decode_bytes: Callable[[bytes], str] = decode,
 ) -> Iterator[Batch]:
-    """``mark`` finds the headings of a text; ``decoded`` decodes the bytes of the file."""
+    """Read a file of text as pieces; ``mark`` finds the headings of the text."""
 
     def mark_text(content: bytes, _: Path) -> MarkedText:
         refuse_utf16(content)
-        text = ALONE.sub("\n", decoded(content))
+        text = LONE_CR.sub("\n", decode_bytes(content))
         if not text.startswith(BOM):
             return mark(text)
         # A line end takes the place of the byte order mark, so that offsets stay the same.
@@ -373,10 +370,8 @@ def read_pieces(
         request.refuse(1, str(bad))
         return
     read = request.read
-    has_path = len(marked.headings) > 0 and not marked.is_paged
-    path_first = (
-        read.path_first and read.field is None and has_path and read.split in (None, "heading")
-    )
+    has_path = bool(marked.headings) and not marked.is_paged and read.split in (None, "heading")
+    path_first = read.path_first and read.field is None and has_path
     field = PATH_FIRST if path_first else read.field
     request = replace(request, read=replace(read, field=field, path_first=path_first))
     for batch in gather(_rows(marked, request), request, are_pieces=True):
@@ -413,11 +408,11 @@ def _rows(marked: MarkedText, request: Request) -> Iterator[Row]:
             row_text = text_bytes(text)
         id_ = text_bytes(_end_of_id(piece.path, counts))
         values = kept_of(fields, kept_fields)
-        yield Row(line, row_text, id_, values, fields if request.whole else {})
+        yield Row(line, row_text, id_, values, fields if request.all_fields else {})
 
 
 def _sizes_beside(title: str, marked: MarkedText, request: Request) -> Sizes:
-    """Title and path get at most half of a piece, and only if they are text fields."""
+    """Return the sizes of texts beside title and path, which get at most half of a piece."""
     sizes, fields = sizes_of(request), request.read.fields
     if not fields:
         return sizes
@@ -450,10 +445,12 @@ def _without_repeated_headings(
 
 def _end_of_id(path: str, counts: dict[str, int]) -> str:
     """Return ``#PATH``, and a number if ``counts`` has this id already. Count the piece."""
-    id_ = unique = f"#{path}" if path else ""
+    id_ = f"#{path}" if path else ""
     number = counts.get(id_, 0) + 1
-    while number > 1 and (unique := f"{id_}#{number}") in counts:
+    unique = id_ if number == 1 else f"{id_}#{number}"
+    while number > 1 and unique in counts:  # a path may itself end in #2
         number += 1
+        unique = f"{id_}#{number}"
     counts[id_] = number
     counts.setdefault(unique, 1)
     return unique
@@ -465,9 +462,9 @@ def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, in
     In a part that was changed, such as an entity of HTML, an offset stands for the whole part.
     """
     rows = np.maximum(np.searchsorted(places[:, 0], (start, end - 1), "right") - 1, 0)
-    (low, high, source_start, first_end), (last_low, last_high, last, source_end) = places[
-        rows
-    ].tolist()
+    first_part, last_part = places[rows].tolist()
+    low, high, source_start, first_end = first_part
+    last_low, last_high, last, source_end = last_part
     if high - low == first_end - source_start:
         source_start += min(start, high) - low
     if last_high - last_low == source_end - last:
@@ -476,7 +473,7 @@ def _in_source(places: NDArray[np.int64], start: int, end: int) -> tuple[int, in
 
 
 def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
-    """The id of a piece is the row's id with a number: ``ID#1``, ``ID#2`` and so on."""
+    """Cut the text of each row into pieces, whose ids are ``ID#1``, ``ID#2`` and so on."""
     split, sizes, names = request.read.split, sizes_of(request), request.read.kept_fields
     columns = [batch.columns[name].view(pa.binary()) for name in names]
 
@@ -489,19 +486,19 @@ def split_rows(batch: Batch, request: Request) -> Iterator[Batch]:
                 request.refuse(number, str(bad))
                 continue
             id_ = b":%d" % number if batch.ids is None else bytes(batch.ids[row].as_buffer())
-            kept = tuple([column[row].as_py() for column in columns])
+            values_of_row = tuple([column[row].as_py() for column in columns])
             fields = batch.fields[row] if batch.fields else {}
             pieces = list(cut(marked, split or "heading", sizes))
             if not pieces:  # a row of only blanks or front matter stays one piece
                 pieces = [Piece(marked.begin, len(text), "")]
             for count, piece in enumerate(pieces, 1):
                 places: dict[str, object] = {"start": piece.start, "end": piece.end}
-                values = kept
-                if None in kept:  # a field that the row lacks may be one of the piece
-                    own = kept_of(places | {"path": piece.path}, names)
+                values = values_of_row
+                if None in values_of_row:  # a field that the row lacks may be one of the piece
+                    values_of_piece = kept_of(places | {"path": piece.path}, names)
                     values = tuple(
                         of_piece if of_row is None else of_row
-                        for of_row, of_piece in zip(kept, own, strict=True)
+                        for of_row, of_piece in zip(values_of_row, values_of_piece, strict=True)
                     )
                 content = text_bytes(text[piece.start : piece.end])
                 yield Row(number, content, b"%b#%d" % (id_, count), values, places | fields)

@@ -1,9 +1,5 @@
 """Read documents lazily from files, folders, globs, standard input and Python objects.
 
-    batches(...)     texts, ids and kept fields as Arrow arrays of about 4 MB
-    documents(...)   single documents with an id and all other fields of the row
-    extent(...)      the number of rows and bytes, if they are known before the documents are read
-
 To add a format, write a function in a module of its own and add it to ``READERS``.
 """
 
@@ -77,7 +73,7 @@ READERS: Final[dict[Format, Callable[[Any, Request], Iterator[Batch]]]] = {
     "code": pieces.read_text,
     "markdown": partial(pieces.read_text, mark=headings.markdown),
     "rst": partial(pieces.read_text, mark=headings.rst),
-    "html": partial(pieces.read_text, mark=headings.html, decoded=headings.decode_html),
+    "html": partial(pieces.read_text, mark=headings.html, decode_bytes=headings.decode_html),
     "python": partial(pieces.read_text, mark=headings.python),
     "notebook": partial(pieces.read_pieces, mark=headings.notebook),
     "pdf": partial(pieces.read_pieces, mark=headings.pdf),
@@ -160,16 +156,16 @@ def documents(
     """
     read = replace(read, keep=(), on_duplicate=None)
     request = _request(read, log, size, start)
-    request.whole = True
+    request.all_fields = True
     for name, source in each_source(sources):
         request.source = name
         if read.splits_rows and not isinstance(source, str):
-            wanted = "works only for files in documents(); use batches() for Python objects"
-            raise ValueError(f"{name}: split={read.split!r} {wanted}")
+            hint = "works only for files in documents(); use batches() for Python objects"
+            raise ValueError(f"{name}: split={read.split!r} {hint}")
         if not isinstance(source, str) and not is_table(source):
             for row, item in object_rows(source, request):
-                if request.left:
-                    request.left -= 1
+                if request.to_skip:
+                    request.to_skip -= 1
                 elif isinstance(item, Document):
                     yield item
                 else:
@@ -212,8 +208,8 @@ def _request(read: ReadOptions, log: ReadLog | None, size: int, start: int) -> R
         raise ValueError("on_error='skip' needs log=ReadLog(), which counts what is skipped")
     compares_ids = read.on_duplicate is not None and read.id_field is not None
     # A row that is split gives several documents.
-    unread = raises and not compares_ids and not read.splits_rows
-    return Request(read=read, log=log or ReadLog(), size=size, left=start, unread=unread)
+    can_skip = raises and not compares_ids and not read.splits_rows
+    return Request(read=read, log=log or ReadLog(), size=size, to_skip=start, can_skip=can_skip)
 
 
 def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
@@ -233,8 +229,9 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
         with reading_documents(file):
             format_, codec = kind_of(file, request.read)
             if request.read.vector_field is not None and format_ not in WITH_LISTS:
-                wanted = "--vector-field (vector_field=) needs Parquet, Arrow or JSON lines"
-                raise InvalidFile(f"{wanted}, got the format {format_!r}")
+                formats = "Parquet, Arrow or JSON lines"
+                what = f"--vector-field (vector_field=) needs {formats}, got the format {format_!r}"
+                raise InvalidFile(what)
             request.source = file
             with open_file(file, codec) as readable:
                 for batch in READERS[format_](readable, request):
@@ -244,7 +241,7 @@ def _of_source(name: str, source: object, request: Request) -> Iterator[Batch]:
 
 
 def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:
-    """Split rows if wanted; drop too long texts and the first ``request.left`` documents."""
+    """Split rows if the options say so; drop too long texts and ``request.to_skip`` documents."""
     read = request.read
     for rows in batches:
         pieces_of_rows: Iterable[Batch] = [rows]
@@ -254,10 +251,10 @@ def _split_and_drop(batches: Iterable[Batch], request: Request) -> Iterator[Batc
                 raise InvalidFile(f"{what}, got {' and '.join(read.fields)}", file=rows.source)
             short = _without_long_texts(rows, request, pieces.MAX_FILE_BYTES)
             pieces_of_rows = pieces.split_rows(short, request)
-        for some in pieces_of_rows:
-            batch = _without_long_texts(some, request, MAX_DOCUMENT_BYTES)
-            dropped = min(request.left, len(batch))
-            request.left -= dropped
+        for whole_batch in pieces_of_rows:
+            batch = _without_long_texts(whole_batch, request, MAX_DOCUMENT_BYTES)
+            dropped = min(request.to_skip, len(batch))
+            request.to_skip -= dropped
             if dropped < len(batch):
                 yield batch.part(dropped, len(batch))
 
@@ -275,7 +272,7 @@ def _without_long_texts(batch: Batch, request: Request, most: int) -> Batch:
 # ---- repeated ids
 
 WHAT_NEXT: Final = "change one of the ids; in Python, on_duplicate='first' keeps the first document"
-ID_BYTES: Final = 16  # of the hash that stands for an id: no two ids have the same
+ID_BYTES: Final = 16  # of the hash that stands for an id: two ids never have the same in practice
 
 
 class SeenIds:
@@ -359,10 +356,12 @@ def extent(sources: Sources, *, read: ReadOptions = DEFAULTS) -> Extent:
         if isinstance(source, str):
             try:
                 for file in find(source, read):
-                    is_file = file != STDIN and Path(file).is_file()
-                    counts = tables.row_counts(file, read) if is_file else None
-                    size = Path(file).stat().st_size if is_file else None
-                    extents.append(Extent(None if counts is None else sum(counts), size))
+                    if file == STDIN or not Path(file).is_file():
+                        extents.append(Extent())
+                        continue
+                    counts = tables.row_counts(file, read)
+                    rows = None if counts is None else sum(counts)
+                    extents.append(Extent(rows, Path(file).stat().st_size))
             except (VocabtoolError, OSError):
                 extents.append(Extent())
         elif is_indexable(source) and not read.splits_rows:

@@ -81,37 +81,37 @@ def blocks(file: Readable, request: Request) -> Iterator[tuple[int, bytes]]:
     A line of ``MAX_LINE_BYTES`` or more is refused. If the first ``HEAD`` bytes have CR as their
     only line end, each CR becomes LF.
     """
-    first, rest, only_cr = 1, b"", False
+    first, open_line, only_cr = 1, b"", False  # ``open_line``: the start of a line without its end
     is_head = True
     while True:
         # Each read of a long line doubles it, so that its bytes are not copied again and again.
-        size = max(request.size, HEAD if is_head else len(rest))
-        more = file.read(min(size, MAX_LINE_BYTES - len(rest)))
-        if not more:
+        size = max(request.size, HEAD if is_head else len(open_line))
+        block = file.read(min(size, MAX_LINE_BYTES - len(open_line)))
+        if not block:
             break
         if is_head:
-            refuse_utf16(more)
+            refuse_utf16(block)
             # A CR at the end of the head may belong to CR LF.
-            only_cr = b"\r" in more[: HEAD - 1] and b"\n" not in more[:HEAD]
+            only_cr = b"\r" in block[: HEAD - 1] and b"\n" not in block[:HEAD]
             is_head = False
-        data = rest + (more.replace(b"\r", b"\n") if only_cr else more)
+        data = open_line + (block.replace(b"\r", b"\n") if only_cr else block)
         end = data.rfind(b"\n") + 1
         if end:
             yield first, data[:end]
             first += data.count(b"\n")
-            rest = data[end:]
+            open_line = data[end:]
         elif len(data) == MAX_LINE_BYTES:
             request.refuse(first, f"a line with more than {MAX_LINE_BYTES:,} bytes")
-            rest, first = b"", first + 1
+            open_line, first = b"", first + 1
             while data := file.read(request.size):  # to the end of the refused line
                 data = data.replace(b"\r", b"\n") if only_cr else data
                 if end := data.find(b"\n") + 1:
-                    rest = data[end:]
+                    open_line = data[end:]
                     break
         else:
-            rest = data
-    if rest:
-        yield first, rest
+            open_line = data
+    if open_line:
+        yield first, open_line
 
 
 BLANK: Final = b" \t\r\n"
@@ -131,11 +131,11 @@ def read_jsonl(file: Readable, request: Request) -> Iterator[Batch]:
         lines = data.removesuffix(b"\n").split(b"\n")
         if first == 1:
             lines[0] = lines[0].removeprefix(BOM)
-        if request.left:
+        if request.to_skip:
             count = sum(bool(line.strip(BLANK)) for line in lines)
             if request.skip_unread(count):
                 continue
-        batch = None if request.whole else _all_at_once(lines, first, request)
+        batch = None if request.all_fields else _all_at_once(lines, first, request)
         if batch is None:
             rows = (_row(line, number, request) for number, line in enumerate(lines, first))
             batch = batch_of([row for row in rows if row is not None], request)
@@ -185,13 +185,14 @@ def _all_at_once(lines: list[bytes], first: int, request: Request) -> Batch | No
         if id_field is not None:
             ids = strings([PLAIN[type(row[id_field])](row[id_field]) for row in rows])
         columns = {name: [row.get(name) for row in rows] for name in read.kept_fields}
+        vectors = None if vector is None else numbers_of([row[vector] for row in rows], vector, 2)
         return Batch(
             request.source,
             strings(texts),
             np.arange(first, first + len(lines), dtype=np.int64),
             ids,
             {name: strings([*map(_plain, column)]) for name, column in columns.items()},
-            vectors=None if vector is None else numbers_of([v[vector] for v in rows], vector, 2),
+            vectors=vectors,
             types=types_of(columns),
         )
     except (orjson.JSONDecodeError, BadRow, LookupError, TypeError, AttributeError):
@@ -247,7 +248,7 @@ BYTES, FLOATS, INTEGERS = 1, 2, 3
 
 
 def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
-    """A damaged length or a truncated file raises :class:`InvalidFile`; it is never skipped."""
+    """Read each record as a document. A damaged length or a truncated file is never skipped."""
 
     def records() -> Iterator[Row]:
         number, offset = 0, 0
@@ -261,7 +262,7 @@ def read_tfrecord(file: Readable, request: Request) -> Iterator[Batch]:
             if checksum(header[:8]) != stored:
                 what = "the checksum of its length is wrong: damaged, or not TFRecord"
                 raise InvalidFile(f"record {number:,}: {what}", offset=offset)
-            is_skipped = bool(request.left) and request.skip_unread(1)
+            is_skipped = bool(request.to_skip) and request.skip_unread(1)
             is_read = not is_skipped and length <= MAX_LINE_BYTES
             record, left = b"", length + CHECKSUM
             while left:  # a record that is not read is passed over in small pieces
@@ -290,45 +291,46 @@ def checksum(data: bytes) -> int:
 
 
 def _example(record: bytes, number: int, offset: int, request: Request) -> Row:
-    """``record`` ends with its checksum, and begins at ``offset``. Raises :class:`BadRow`."""
+    """Return the row of a record, which ends with its checksum. Raises :class:`BadRow`."""
     content, stored = record[:-CHECKSUM], int.from_bytes(record[-CHECKSUM:], "little")
     if checksum(content) != stored:
         raise BadRow(f"the record's checksum does not match (at byte {offset:,})")
     read = request.read
     texts = read.fields or (read.single_field or TEXT,)
-    wanted = frozenset((*texts, read.id_field or TEXT, *read.kept_fields))
+    names = frozenset((*texts, read.id_field or TEXT, *read.kept_fields))
     try:
-        values = features(content, None if request.whole else wanted)
+        values = features(content, None if request.all_fields else names)
     except InvalidFile as error:
         raise BadRow(f"not a tf.Example: {error}") from error
     row = row_of(values, number, request)
     for name, value in row.fields.items():
         if isinstance(value, list):
-            row.fields[name] = [decode(v) if isinstance(v, bytes) else v for v in value]
+            row.fields[name] = [decode(item) if isinstance(item, bytes) else item for item in value]
         elif isinstance(value, bytes):
             row.fields[name] = decode(value)
     return row
 
 
-def features(example: bytes, wanted: frozenset[str] | None = None) -> dict[str, object]:
-    """Return the features of an ``Example`` by name; the value is ``None`` if it is not ``wanted``.
+def features(example: bytes, names: frozenset[str] | None = None) -> dict[str, object]:
+    """Return the features of an ``Example`` by name; only those in ``names`` have their value.
 
-    A feature with one value is returned as this value, any other as a list. Values are ``bytes``,
-    ``float`` (from 32 bits) or ``int``.
+    Any other feature has ``None``; if ``names`` is ``None``, there are no others. A feature with
+    one value is returned as this value, any other as a list. Values are ``bytes``, ``float`` (from
+    32 bits) or ``int``.
     """
     features: dict[str, object] = {}
     for message in wire.messages(example, (0, len(example)), FEATURES):
         for entry in wire.messages(example, message, ENTRY):
             name = decode(wire.Message(example, entry).value(KEY))
             features[name] = None
-            if wanted is None or name in wanted:
+            if names is None or name in names:
                 values = _values(example, entry)
                 features[name] = values[0] if len(values) == 1 else values
     return features
 
 
 def _values(example: bytes, entry: wire.Span) -> list[bytes | float | int]:
-    """If a feature has values of several types, only the last type counts."""
+    """Return the values of a feature. If they have several types, only the last type counts."""
     values: list[bytes | float | int] = []
     kind = None  # of the values so far: the field number of their list
     for feature in wire.messages(example, entry, VALUE):

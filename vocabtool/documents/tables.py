@@ -86,15 +86,12 @@ class Columns:
         def key(name: str | None) -> str | None:
             return None if name is None else keys[text_column(names, name)]
 
+        kept_fields = [name for name in read.kept_fields if name in names]
         try:
             return cls(
                 texts=[keys[place] for place in text_columns(names, read)],
                 id=key(read.id_field),
-                kept={
-                    name: keys[text_column(names, name)]
-                    for name in read.kept_fields
-                    if name in names
-                },
+                kept={name: keys[text_column(names, name)] for name in kept_fields},
                 vector=key(read.vector_field),
                 names=dict(zip(keys, names, strict=True)),
             )
@@ -114,21 +111,21 @@ class Columns:
         if columns.id is not None:
             kind = schema.field(columns.id).type
             if not is_strings(kind) and not pt.is_integer(without_dictionary(kind)):
-                wanted = "expected strings or integers as ids"
-                raise InvalidFile(f"field {columns.id!r}: {wanted}, got {kind}")
+                what = f"expected strings or integers as ids, got {kind}"
+                raise InvalidFile(f"field {columns.id!r}: {what}")
         vector = columns.vector
         if vector is not None and not is_numbers(kind := schema.field(vector).type):
             raise InvalidFile(f"field {vector!r}: expected lists of numbers, got {kind}")
         return columns
 
     def to_read(self, request: Request) -> list[str]:
-        if request.whole:
+        if request.all_fields:
             return list(self.names)
         others = (key for key in (self.id, self.vector) if key is not None)
         return list(dict.fromkeys((*self.texts, *others, *self.kept.values())))
 
     def batch(self, rows: pa.RecordBatch, numbers: NDArray[np.int64], request: Request) -> Batch:
-        """Refuse invalid rows. ``numbers``: int64, shape (n,)."""
+        """Return the valid rows; refuse the others. ``numbers``: of the rows, int64, shape (n,)."""
         columns = {name: as_strings(rows.column(key), name) for name, key in self.kept.items()}
         types = dict.fromkeys(request.read.kept_fields, pa.null())
         nulls = pa.nulls(rows.num_rows, pa.string())
@@ -140,7 +137,7 @@ class Columns:
             numbers,
             None if self.id is None else as_strings(rows.column(self.id), self.id),
             dict.fromkeys(request.read.kept_fields, nulls) | columns,
-            self._fields(rows, request) if request.whole else None,
+            self._fields(rows, request) if request.all_fields else None,
             types=types,
         )
         reasons: dict[int, str] = {}  # by the index of an invalid row
@@ -173,17 +170,15 @@ class Columns:
 
 def _values(column: pa.Array) -> Iterable[object]:
     if pt.is_string(column.type):
-        return [
-            None if text is None else as_text(text) for text in column.view(pa.binary()).to_pylist()
-        ]
+        texts = column.view(pa.binary()).to_pylist()
+        return [None if text is None else as_text(text) for text in texts]
     kind = column.type
     if getattr(kind, "unit", None) == "ns":  # Python's types have microseconds
         if pt.is_timestamp(kind):
-            column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+            in_microseconds = pa.timestamp("us", kind.tz)
         else:
-            column = column.cast(
-                pa.time64("us") if pt.is_time(kind) else pa.duration("us"), safe=False
-            )
+            in_microseconds = pa.time64("us") if pt.is_time(kind) else pa.duration("us")
+        column = column.cast(in_microseconds, safe=False)
     values: list[object] = column.to_pylist()
     return values
 
@@ -267,22 +262,22 @@ PARQUET_ERROR: Final = (
 
 @dataclass(slots=True)
 class _Growth:
-    """Refuses a file of few bytes (``read``) that unpack to too many (``size``) for the memory."""
+    """Refuses a file whose few bytes unpack to too many for the memory."""
 
-    read: int = 0
-    size: int = 0
+    packed: int = 0  # bytes so far, in the file
+    unpacked: int = 0  # bytes so far, in memory
 
     def is_too_much(self, more: int) -> bool:
-        return self.size + more > max(MAX_TEXT_BYTES, MAX_GROWTH * self.read)
+        return self.unpacked + more > max(MAX_TEXT_BYTES, MAX_GROWTH * self.packed)
 
     def add(self, more: int) -> None:
         """Count ``more`` unpacked bytes. Raises :class:`InvalidFile` if they are too many."""
         if self.is_too_much(more):
             raise InvalidFile(
-                f"up to here, {self.read:,} bytes unpack to {self.size + more:,} or more, over "
-                f"{MAX_GROWTH:,} times as many"
+                f"up to here, {self.packed:,} bytes unpack to {self.unpacked + more:,} or more, "
+                f"over {MAX_GROWTH:,} times as many"
             )
-        self.size += more
+        self.unpacked += more
 
 
 def open_parquet(file: IO[bytes]) -> parquet.ParquetFile:
@@ -302,30 +297,34 @@ def read_parquet(file: IO[bytes], request: Request) -> Iterator[Batch]:
     with arrow_errors(PARQUET_ERROR):
         columns = Columns.of_table(table.schema_arrow, request.read)
         skipped, first = _skip(_counts_of_groups(table.metadata), request)
-        record_batches = row_groups(table, file, dict.fromkeys(columns.to_read(request)), skipped)
-        for some in in_batches(
+        record_batches = row_groups(table, file, columns.to_read(request), skipped)
+        for consecutive_batches in in_batches(
             record_batches, MAX_ROWS, weight=lambda rows: int(rows.nbytes), most=request.size
         ):
-            rows = pa.concat_batches(some)
+            rows = pa.concat_batches(consecutive_batches)
             numbers = np.arange(first, first + rows.num_rows)
             yield from in_size(columns.batch(rows, numbers, request), request.size)
             first += rows.num_rows
 
 
 def row_groups(
-    table: parquet.ParquetFile, file: IO[bytes], wanted: Mapping[str, None], skipped: int = 0
+    table: parquet.ParquetFile, file: IO[bytes], names: Sequence[str], skipped: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a few rows at a time. Raises :class:`InvalidFile` if few bytes unpack to many."""
+    """Yield columns, a few rows at a time; ``skipped``: row groups that are left out at the start.
+
+    Raises :class:`InvalidFile` if few bytes unpack to many.
+    """
     schema = table.schema_arrow  # made at each access
-    long = [field.name for field in schema if field.name in wanted and is_long(field.type)]
+    distinct_names = frozenset(names)
+    long = [field.name for field in schema if field.name in distinct_names and is_long(field.type)]
     coded = parquet.ParquetFile(
         file, metadata=table.metadata, buffer_size=BUFFER, pre_buffer=False, read_dictionary=long
     )
     growth = _Growth()
     for group in range(skipped, table.num_row_groups):
         count = table.metadata.row_group(group).num_rows
-        packed, size = _sizes_of_group(table.metadata, group, wanted)
-        growth.read += packed
+        packed, size = _sizes_of_group(table.metadata, group, distinct_names)
+        growth.packed += packed
         longest = [  # the first row comes with the dictionaries
             int(byte_lengths(column.dictionary).max(initial=0))
             for row in islice(coded.iter_batches(1, [group], long), 1)
@@ -338,27 +337,27 @@ def row_groups(
         # Even a few rows may contain much text: about BUFFER bytes on average, by the metadata.
         at_once = max(1, min(ROWS_AT_ONCE, BUFFER * count // max(size, 1)))
         source = coded if max(longest, default=0) > LONG_TEXT else table
-        for rows in source.iter_batches(at_once, [group], [*wanted]):
-            for some in in_parts(rows):
-                columns = [decode(column) for column in some.columns]
-                decoded = pa.record_batch(columns, some.schema.names)
+        for rows in source.iter_batches(at_once, [group], [*names]):
+            for few_rows in in_parts(rows):
+                columns = [decode(column) for column in few_rows.columns]
+                decoded = pa.record_batch(columns, few_rows.schema.names)
                 growth.add(decoded.nbytes)
                 yield decoded
 
 
 def _sizes_of_group(
-    metadata: parquet.FileMetaData, group: int, wanted: Mapping[str, None]
+    metadata: parquet.FileMetaData, group: int, names: frozenset[str]
 ) -> tuple[int, int]:
     """Return how many bytes a row group has in the file, and how many they unpack to.
 
-    Only the columns ``wanted`` count. Raises :class:`InvalidFile` if they unpack to too many bytes.
+    Only the columns ``names`` count. Raises :class:`InvalidFile` if they unpack to too many bytes.
     """
     of_group = metadata.row_group(group)
     count = of_group.num_rows
     chunks = [  # a list has the path COLUMN.list.element, and a name may contain dots
         chunk
         for chunk in map(of_group.column, range(of_group.num_columns))
-        if not wanted.keys().isdisjoint(accumulate(chunk.path_in_schema.split("."), "{}.{}".format))
+        if not names.isdisjoint(accumulate(chunk.path_in_schema.split("."), "{}.{}".format))
     ]
     packed = sum(chunk.total_compressed_size for chunk in chunks)
     size = sum(chunk.total_uncompressed_size for chunk in chunks)
@@ -382,7 +381,7 @@ def _skip(counts: Iterable[int], request: Request) -> tuple[int, int]:
     ``counts``: the rows of each group, looked up only if documents are skipped.
     """
     skipped, first = 0, 1
-    if request.left:
+    if request.to_skip:
         for count in counts:
             if not request.skip_unread(count):
                 break
@@ -410,9 +409,9 @@ def read_arrow(file: Readable, request: Request) -> Iterator[Batch]:
             return
         file.seek(0)
         schema = pa.ipc.open_file(file).schema
-        wanted = {*Columns.of_table(schema, request.read).to_read(request)}
-        places = [place for place, name in enumerate(schema.names) if name in wanted]
-        of_columns = pa.ipc.IpcReadOptions(included_fields=places)
+        names = {*Columns.of_table(schema, request.read).to_read(request)}
+        indexes = [index for index, name in enumerate(schema.names) if name in names]
+        of_columns = pa.ipc.IpcReadOptions(included_fields=indexes)
         table = pa.ipc.open_file(file, options=of_columns)
         skipped, first = _skip(_counts_of_batches(file.name), request)
         record_batches = map(table.get_batch, range(skipped, table.num_record_batches))
@@ -468,14 +467,14 @@ def _batches(
     """
     columns, growth = Columns.of_table(schema, request.read), _Growth()
     for rows in record_batches:
-        chosen = rows if request.whole else rows.select(columns.to_read(request))
+        chosen = rows if request.all_fields else rows.select(columns.to_read(request))
         for column in chosen.columns:
             kind = column.type  # strings as binary: check their offsets, but not for UTF-8
             kind = pa.binary() if pt.is_string(kind) else kind
             kind = pa.large_binary() if pt.is_large_string(kind) else kind
             column.view(kind).validate(full=True)
         if bytes_read is not None:
-            growth.read = bytes_read()
+            growth.packed = bytes_read()
             growth.add(int(_text_ends(chosen)[-1]))
         at_once = MAX_ROWS if columns.vector is None else ROWS_AT_ONCE
         for start in range(0, chosen.num_rows, at_once):
@@ -500,19 +499,19 @@ def read_csv(file: Readable, request: Request, delimiter: str) -> Iterator[Batch
     TSV has no quotes: https://www.iana.org/assignments/media-types/text/tab-separated-values
     """
     has_quotes = delimiter != "\t" and request.read.quotes
-    names, rest = _read_header(file, delimiter, has_quotes)
+    names, block_after_header = _read_header(file, delimiter, has_quotes)
     # Names may be repeated or not UTF-8, so Arrow gets numbers.
     columns = Columns.of(names, request.read, [*map(str, range(len(names)))])
-    rest = rest or file.read(request.size)
-    if not rest.strip(b"\r\n"):
-        rest = file.read(request.size)
-        if not rest:
+    rows_start = block_after_header or file.read(request.size)
+    if not rows_start.strip(b"\r\n"):  # only empty lines so far
+        rows_start = file.read(request.size)
+        if not rows_start:
             return
     # After the end of the file, Arrow gets one more row. A quote that is never closed contains it.
     end = os.urandom(16).hex().encode()
     last_row = b"\n" + delimiter.encode().join([end] * len(names)) + b"\n"
     # Start with an empty line; otherwise Arrow would drop a BOM at the start of a value.
-    with closing(ArrowStream(b"\n" + rest, file, last_row)) as stream:
+    with closing(ArrowStream(b"\n" + rows_start, file, last_row)) as stream:
         following = 2  # the number of the next row; the header is row 1
         left_out = list[int]()  # the numbers of uneven rows from there on
         uneven = list[tuple[int, str]]()  # the numbers of uneven rows that Arrow found; why
@@ -592,7 +591,8 @@ def _csv_rows(
         return "skip"
 
     keys = [*columns.names]
-    wanted = list(dict.fromkeys((*columns.to_read(request), keys[-1])))
+    # The last column is always read: it shows the row after the end of the file.
+    used_keys = list(dict.fromkeys((*columns.to_read(request), keys[-1])))
     what = f"not CSV, or a row of more than {MAX_ROW_BYTES:,} bytes (an unclosed quote?)"
     with arrow_errors(what):
         blocks = arrow_csv.open_csv(
@@ -605,7 +605,7 @@ def _csv_rows(
                 invalid_row_handler=skip,
             ),
             arrow_csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.binary())
+                include_columns=used_keys, column_types=dict.fromkeys(used_keys, pa.binary())
             ),
         )
         for block in blocks:

@@ -110,17 +110,17 @@ class GivenVectors:
 
 @contextmanager
 def open_vectors(
-    given: Given, beside: Path | None = None, *, one: bool = False
+    source: Given, beside: Path | None = None, *, one: bool = False
 ) -> Iterator[GivenVectors]:
     """Open vectors: a file (see the module), or an array of shape (n, dim) in memory.
 
     ``beside``: the folder for temporary files. ``one``: whether a .npy may have the shape (dim,).
     """
-    if not isinstance(given, str | os.PathLike):
-        array = np.asarray(given)
+    if not isinstance(source, str | os.PathLike):
+        array = np.asarray(source)
         yield GivenVectors(ARRAY, lambda: array)
         return
-    name = os.fspath(given)
+    name = os.fspath(source)
     with ExitStack() as opened:
 
         def temporary() -> BinaryIO:
@@ -129,8 +129,8 @@ def open_vectors(
         with reading(name):
             ending = Path(name).suffix.lower()
             if ending not in (".npy", ".parquet", ".pq"):
-                wanted = "expected vectors in a file that ends in .npy or .parquet"
-                raise UnsupportedFormat(f"{wanted}, got {ending or 'no ending'}")
+                what = f".npy or .parquet, got {ending or 'no ending'}"
+                raise UnsupportedFormat(f"expected vectors in a file that ends in {what}")
             file = opened.enter_context(Path(name).open("rb"))
             refuse_pointer(file.peek(len(GIT_LFS[0])))
             if ending == ".npy":
@@ -161,9 +161,9 @@ def _open_parquet(name: str, file: BinaryIO, temporary: Callable[[], BinaryIO]) 
         if not is_strings(kind) and not pa.types.is_integer(kind):
             raise InvalidFile(f"field {ID!r}: expected strings or integers as ids, got {kind}")
 
-    def read_column(wanted: str) -> Iterator[pa.Array]:
+    def read_column(column_name: str) -> Iterator[pa.Array]:
         with reading(name), arrow_errors(PARQUET_ERROR):
-            for rows in row_groups(table, file, {wanted: None}):
+            for rows in row_groups(table, file, [column_name]):
                 yield rows.column(0)
 
     def read_ids() -> Iterator[pa.StringArray]:
@@ -224,59 +224,60 @@ def map_npy(file: BinaryIO, *, one: bool = False) -> Callable[[], NDArray[Any]]:
 
 
 class Matcher:
-    """``start``: documents before the first batch. Raises :class:`InvalidFile` for repeated ids."""
+    """Attaches vectors to documents, after the first ``start``. A repeated id is refused."""
 
-    def __init__(self, given: GivenVectors, start: int = 0) -> None:
-        self._given = given
+    def __init__(self, vectors: GivenVectors, start: int = 0) -> None:
+        self._vectors = vectors
         self._next = start
         self._rows: SeenIds | None = None  # the row of each id, if the vectors have ids
-        if not given.has_ids:
+        if not vectors.has_ids:
             return
         self._rows = seen = SeenIds()
         first = 0
-        for ids in given.ids():
-            repeated = seen.add(ids, given.name, np.arange(first, first + len(ids)))
+        for ids in vectors.ids():
+            repeated = seen.add(ids, vectors.name, np.arange(first, first + len(ids)))
             if repeated:
                 row = repeated[0]
                 id_ = bytes(ids[row].as_buffer())
                 earlier = seen.first_place(id_).rpartition(":")[2]
                 what = f"the id {decode(id_)!r} is also the id of row {earlier}"
-                raise InvalidFile(f"row {first + row:,}: {what}", file=given.name)
+                raise InvalidFile(f"row {first + row:,}: {what}", file=vectors.name)
             first += len(ids)
 
     def attach(self, batch: Batch) -> Iterator[Batch]:
         """Yield a few megabytes at a time. Raises :class:`InvalidFile` if a vector is missing."""
-        given, count = self._given, len(batch)
+        vectors, count = self._vectors, len(batch)
         rows = np.arange(self._next, self._next + count)
         self._next += count
         if self._rows is not None:
             rows = self._rows.rows_of(batch.id_array())
-        missing = np.flatnonzero((rows < 0) | (rows >= given.count))
+        missing = np.flatnonzero((rows < 0) | (rows >= vectors.count))
         if len(missing):
             at = int(missing[0])
             what = f"the document {batch.id_of(at)!r} has no vector: "
             if self._rows is not None:
-                what += f"no row of {given.name} has this id (--id-field names the documents' ids)"
+                hint = "--id-field names the documents' ids"
+                what += f"no row of {vectors.name} has this id ({hint})"
             else:
-                what += f"{given.name} has {given.count:,} rows, and {BY_POSITION}"
+                what += f"{vectors.name} has {vectors.count:,} rows, and {BY_POSITION}"
             raise InvalidFile(what, file=batch.place(at))
-        size = max(1, VECTOR_BYTES // (4 * given.dim))
+        size = max(1, VECTOR_BYTES // (4 * vectors.dim))
         for first in range(0, count, size):
-            vectors = given.take(rows[first : first + size])
-            yield replace(batch.part(first, first + size), vectors=vectors)
+            vectors_of_part = vectors.take(rows[first : first + size])
+            yield replace(batch.part(first, first + size), vectors=vectors_of_part)
 
     def finish(self) -> str | None:
         """Return a note if some vectors belong to no document. Call this after the last batch.
 
         Raises :class:`VocabtoolError` if such vectors have no ids.
         """
-        left = self._given.count - self._next
-        if self._rows is None and left:
-            raise _refuse_count(self._given, self._next)
-        if left <= 0:
+        unused = self._vectors.count - self._next
+        if self._rows is None and unused:
+            raise _refuse_count(self._vectors, self._next)
+        if unused <= 0:
             return None
-        name, count = self._given.name, self._given.count
-        return f"{name}: {left:,} of {count:,} vectors belong to no document that was read"
+        name, count = self._vectors.name, self._vectors.count
+        return f"{name}: {unused:,} of {count:,} vectors belong to no document that was read"
 
 
 def check_counts(
@@ -304,9 +305,9 @@ def _refuse_count(given: GivenVectors, documents: int) -> VocabtoolError:
     return VocabtoolError(f"{given.name}: {counts}, but {BY_POSITION}")
 
 
-def checksum_of(given: ArrayLike) -> str:
+def checksum_of(vectors: ArrayLike) -> str:
     """Return a text with the shape, the type and the CRC-32C of an array in memory."""
-    array, checksum = np.asarray(given), 0
+    array, checksum = np.asarray(vectors), 0
     step = max(1, VECTOR_BYTES // max(array[:1].nbytes, 1))
     for start in range(0, len(array), step):
         checksum = google_crc32c.extend(
@@ -323,10 +324,10 @@ def read_vector(name: str) -> Vectors:
     file, _, number = name.rpartition("#")
     if not (file and number.isdecimal()) or Path(name).exists():
         file, number = name, ""
-    with open_vectors(file, one=True) as given:
-        row = int(number or 0)
-        if row >= given.count or (not number and given.count > 1):
-            wanted = f"it has {given.count:,} rows, name one: {file}#0 to {file}#{given.count - 1}"
-            raise VocabtoolError(f"{name}: {wanted}")
-        vector: Vectors = given.take(np.array([row]))[0]
+    with open_vectors(file, one=True) as vectors:
+        row, count = int(number or 0), vectors.count
+        if row >= count or (not number and count > 1):
+            choice = f"name one: {file}#0 to {file}#{count - 1}"
+            raise VocabtoolError(f"{name}: it has {count:,} rows, {choice}")
+        vector: Vectors = vectors.take(np.array([row]))[0]
         return vector
