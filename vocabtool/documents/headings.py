@@ -422,9 +422,8 @@ def html(source: str) -> MarkedText:
             main.append(length)
         elif len(name) == 2 and name in "h1h2h3h4h5h6":
             if level:
-                headings.append(
-                    Heading(heading_at, length, level, _one_line("".join(texts[first_text:])))
-                )
+                heading = _one_line("".join(texts[first_text:]))
+                headings.append(Heading(heading_at, length, level, heading))
             level = 0 if is_end else int(name[1])
             heading_at, first_text = length + len(gap if length else ""), len(texts)
     title, spans = title or first_title(headings), np.array(places, np.int64).reshape(-1, 4)

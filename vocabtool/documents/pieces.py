@@ -44,10 +44,10 @@ from vocabtool.system.parallel import in_batches
 from vocabtool.vocabulary import decode, text_bytes
 
 MAX_FILE_BYTES: Final = 64 << 20  # of a file that is read as a whole; a longer one is invalid
-WORD: Final = 16  # characters that count as a word, if there are fewer blanks
+WORD_CHARACTERS: Final = 16  # characters that count as a word, if there are fewer blanks
 MAX_SECTION: Final = 1 << 19  # characters that are cut at once; each word of them needs 200 bytes
-BATCH: Final = 1 << 18  # characters of sections that are cut together
-TOKENS: Final = 8  # tokens of a character; a longer text is counted
+BATCH_CHARACTERS: Final = 1 << 18  # characters of sections that are cut together
+CHARACTER_TOKENS: Final = 8  # at most; a text that may have too many tokens is counted
 SHORT_TEXT: Final = 80  # characters; a shorter text is quicker to split than to translate
 BOM: Final = "\ufeff"
 LONE_CR: Final = re.compile(r"\r(?!\n)")  # a line end of old files
@@ -78,7 +78,7 @@ def count_words(texts: Sequence[str]) -> list[int]:
             words = (b" " + text.encode().translate(LETTERS_OR_BLANKS)).count(b" x")
         else:
             words = len(text.split())
-        counts.append(max(words, -(-len(text) // WORD)))
+        counts.append(max(words, -(-len(text) // WORD_CHARACTERS)))
     return counts
 
 
@@ -142,7 +142,7 @@ def cut(marked: MarkedText, split: Split, sizes: Sizes) -> Iterator[Piece]:
         for span in _cut_long(text, section)
     )
     for batch in in_batches(
-        in_sections, MAX_ROWS, weight=lambda piece: piece.end - piece.start, most=BATCH
+        in_sections, MAX_ROWS, weight=lambda piece: piece.end - piece.start, most=BATCH_CHARACTERS
     ):
         spans = _fit(text, [(piece.start, piece.end) for piece in batch], sizes)
         for piece, of_piece in zip(batch, spans, strict=True):
@@ -210,7 +210,7 @@ def _fit(text: str, sections: Sequence[Span], sizes: Sizes) -> list[list[Span]]:
     """Return the pieces of each section. All sections are measured together, which is faster."""
     pieces = [[section] for section in sections]
     # A word and its blank have two characters; a character may be several tokens.
-    surely_fits = 2 * sizes.size if sizes.count is count_words else sizes.size // TOKENS
+    surely_fits = 2 * sizes.size if sizes.count is count_words else sizes.size // CHARACTER_TOKENS
     to_count = [at for at, (start, end) in enumerate(sections) if end - start > surely_fits]
     counts = sizes.count([text[slice(*sections[at])] for at in to_count])
     long = [at for at, count in zip(to_count, counts, strict=True) if count > sizes.size]

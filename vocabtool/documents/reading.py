@@ -285,15 +285,16 @@ class SeenIds:
         self._places: list[tuple[str, NDArray[np.int64]]] = []
 
     def add(self, ids: pa.StringArray, source: str, numbers: NDArray[np.int64]) -> list[int]:
-        """Return the indexes of ids that were there before. ``source``: for :meth:`first_place`."""
+        """Add a batch of ids, and return the indexes of those that were there before.
+
+        ``source``, ``numbers``: those of the batch, for :meth:`first_place`.
+        """
         hashes, start = _hashes(ids), self._count
         self._count += len(hashes)
         self._starts.append(start)
         self._places.append((source, numbers))
-        first_row = self._rows.setdefault
-        return [
-            row for row, hash_ in enumerate(hashes) if first_row(hash_, start + row) < start + row
-        ]
+        rows = enumerate(hashes, start)
+        return [row - start for row, hash_ in rows if self._rows.setdefault(hash_, row) != row]
 
     def first_place(self, id_: bytes) -> str:
         """Return the location of the first row with an id, such as ``corpus.jsonl:17``."""
@@ -312,7 +313,7 @@ def _hash(id_: bytes) -> bytes:
 
 
 def _hashes(ids: pa.StringArray) -> list[bytes]:
-    return [*map(_hash, ids.view(pa.binary()).to_pylist())]
+    return [_hash(id_) for id_ in ids.view(pa.binary()).to_pylist()]
 
 
 def _without_repeated(batches: Iterable[Batch], request: Request) -> Iterator[Batch]:

@@ -165,6 +165,7 @@ class HitRate:
 
     @classmethod
     def of(cls, kind: str, fusion: str, ranks: Sequence[int]) -> HitRate:
+        """Compute the shares from the rank of each query's document."""
         first, first_ten = (fmean(rank <= most for rank in ranks) for most in (1, 10))
         return cls(kind, fusion, len(ranks), first, first_ten)
 
@@ -379,10 +380,9 @@ def evaluate(
     query_vectors = chosen.vectors(index, vectors)
     fusions = FUSIONS if query_vectors is not None else KEYWORDS
     hits: dict[Fusion, list[Hits]] = {}
-    settings = {"literal": True, **settings}  # judged queries have no operators
     for fusion in fusions:
-        more = {**settings, "fusion": fusion}
-        hits[fusion] = index.search_many(chosen.texts, vectors=query_vectors, k=DEPTH, **more)
+        options = {"literal": True, **settings, "fusion": fusion}  # judged queries: no operators
+        hits[fusion] = index.search_many(chosen.texts, vectors=query_vectors, k=DEPTH, **options)
         if progress is not None:
             progress("fusions compared", len(hits) / len(fusions))
     if query_vectors is None:
