@@ -372,6 +372,7 @@ NO_SHARDS: Final = (
     "use .shuffle(buffer, seed=...), which shuffles within its buffer"
 )
 SEVERAL: Final = "shuffle_shards needs either files or one source in memory, got several sources"
+Shard: TypeAlias = tuple[Source, int, int | None]  # first document, and how many; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,30 +427,30 @@ class DocumentSource:
         sources = [source for _, source in each_source(self.sources)]
         if len(sources) > 1 and not all(isinstance(source, str) for source in sources):
             raise ValueError(SEVERAL)  # read alone, each would give the same ids
-        # The rows of each shard of a source; ``None`` if the source is one shard.
-        cuts: list[tuple[Source, list[int] | None]] = []
+        shards: list[Shard] = []
         for source in sources:
             if isinstance(source, str):
                 for file in find(source, self.read):
                     with reading(file):
-                        cuts.append((file, row_counts(file, self.read)))
+                        shards += self._shards_of(file, row_counts(file, self.read))
             elif is_indexable(source):
                 starts = range(0, len(source), SHARD_ROWS)
-                cuts.append((source, [min(SHARD_ROWS, len(source) - at) for at in starts]))
+                rows = [min(SHARD_ROWS, len(source) - start) for start in starts]
+                shards += self._shards_of(source, rows)
             else:
                 raise ValueError(NO_SHARDS)
-        shards: list[tuple[Source, int, int | None]] = []  # source, first document, how many
-        for file_or_object, rows in cuts:
-            if rows is None or self.read.on_error == "skip":
-                shards.append((file_or_object, 0, None))
-            else:
-                starts_and_rows = zip(accumulate(rows, initial=0), rows)  # noqa: B905 - the last start is the end
-                shards += [(file_or_object, at, count) for at, count in starts_and_rows if count]
         random_of(seed, 0).shuffle(shards)
         turns: Iterator[Document] = interleave(
             lambda _: (self._shard(*shard) for shard in shards), at_once, 1
         )
         yield from shuffle(lambda _: turns, buffer, seed, None)
+
+    def _shards_of(self, source: Source, rows: list[int] | None) -> list[Shard]:
+        """Return the shards of a source with these numbers of rows; ``None`` makes it one shard."""
+        if rows is None or self.read.on_error == "skip":
+            return [(source, 0, None)]
+        starts = accumulate(rows[:-1], initial=0)
+        return [(source, start, n) for start, n in zip(starts, rows, strict=False) if n]
 
     def _shard(self, source: Source, start: int, most: int | None) -> Iterator[Document]:
         with closed_after(documents(source, self.read, log=self.log, start=start)) as remaining:

@@ -95,14 +95,6 @@ class Stream(Generic[T]):
         """Return one line for the source and one for each operator, without any element."""
         return "\n  .".join(self.stages)
 
-    @overload
-    @classmethod
-    def of(cls, items: Iterable[T]) -> Stream[T]: ...
-
-    @overload
-    @classmethod
-    def of(cls, items: Indexable) -> Stream[T]: ...
-
     @classmethod
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
         """Return a stream of the elements of an iterable or a sequence, in order.
@@ -214,9 +206,8 @@ class Stream(Generic[T]):
         See :func:`interleave`. Raises the errors of :meth:`map`.
         """
         stage = _stage("interleave", fn, cycle_length, block_length)
-        return replace(
-            interleave(self.map(fn), cycle_length, block_length), stages=(*self.stages, stage)
-        )
+        turns = interleave(self.map(fn), cycle_length, block_length)
+        return replace(turns, stages=(*self.stages, stage))
 
     def filter(self, fn: Callable[[T], object]) -> Stream[T]:
         """Keep elements for which ``fn`` returns a true value. Raises the errors of :meth:`map`."""
