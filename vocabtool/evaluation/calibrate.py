@@ -134,11 +134,11 @@ def pseudo_queries(
     span = _span_of(pieces, at)
     without_sentence = _without(document.text, span)
     other_words = set(cutter.terms([without_sentence])[0].words.split(" "))
-    may_drop = (generator.random(len(content)) < DROP_RATE).tolist()
+    drawn_to_drop = (generator.random(len(content)) < DROP_RATE).tolist()
     query = [
         word.surface
-        for word, is_dropped in zip(content, may_drop, strict=True)
-        if not (is_dropped and other_words.issuperset(word.words))
+        for word, is_drawn in zip(content, drawn_to_drop, strict=True)
+        if not (is_drawn and other_words.issuperset(word.words))
     ]
     if not query:
         query = [content[int(generator.integers(len(content)))].surface]
