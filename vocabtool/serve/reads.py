@@ -184,6 +184,7 @@ STATS: Final[dict[str, Any]] = {
     for name, hint in get_type_hints(IndexStats).items()
     if name in OF_STATS
 }
+Status = Literal["ready", "loading", "failed"]
 IndexAnswer: Final = create_model(
     "IndexAnswer",
     __doc__="""An index.
@@ -201,7 +202,7 @@ IndexAnswer: Final = create_model(
     - all others: as in `IndexStats`.
     """,
     name=(str, ...),
-    status=(Literal["ready", "loading", "failed"], ...),
+    status=(Status, ...),
     problem=(str | None, ...),
     writable=(bool, ...),
     weight=(float | None, None),

@@ -95,6 +95,14 @@ class Stream(Generic[T]):
         """Return one line for the source and one for each operator, without any element."""
         return "\n  .".join(self.stages)
 
+    @overload
+    @classmethod
+    def of(cls, items: Iterable[T]) -> Stream[T]: ...
+
+    @overload
+    @classmethod
+    def of(cls, items: Indexable) -> Stream[T]: ...
+
     @classmethod
     def of(cls, items: Iterable[T] | Indexable) -> Stream[T]:
         """Return a stream of the elements of an iterable or a sequence, in order.
