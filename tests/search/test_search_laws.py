@@ -15,7 +15,7 @@ from tests.builders.small_corpus import FUSED, Doc, Pieces, SmallCorpus, Whole
 from vocabtool import Hits, Settings
 from vocabtool.choices import Fusion
 from vocabtool.keywords.cutter import Term, idf
-from vocabtool.search.fusion import best_places, shared_ranks
+from vocabtool.search.fusion import best_places, first_of_ties
 from vocabtool.search.query import parse_query
 from vocabtool.search.search import search
 
@@ -230,7 +230,7 @@ def test_each_fusion_equals_its_formula_by_hand(docs: list[Doc], text: str, fusi
 )
 def test_equal_scores_share_a_rank(scores: tuple[float, ...], ranks: list[int]) -> None:
     """As in sports: 1, 2, 2, 4."""
-    assert shared_ranks(np.array(scores, np.float32)).tolist() == ranks
+    assert (first_of_ties(np.array(scores, np.float32)) + 1).tolist() == ranks
 
 
 @given(

@@ -244,15 +244,13 @@ def _front_matter(text: str) -> tuple[int, str]:
         stated = "" if title is None else title[1].strip().strip("'\"")
         return min(yaml.end() + 1, len(text)), _clean(stated)
     toml = TOML.match(text, 0, MAX_FRONT)
-    if toml is None:
-        return 0, ""
-    if len(toml[1]) > MAX_TOML:
-        raise BadRow(f"the front matter in TOML has more than {MAX_TOML:,} characters")
-    try:
-        values = tomllib.loads(toml[1].replace("\r\n", "\n"))
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return 0, ""  # it is text like any other
-    return min(toml.end() + 1, len(text)), _clean(str(values.get("title", "")))
+    if toml is not None:
+        if len(toml[1]) > MAX_TOML:
+            raise BadRow(f"the front matter in TOML has more than {MAX_TOML:,} characters")
+        with suppress(tomllib.TOMLDecodeError, RecursionError):  # then it is text like any other
+            values = tomllib.loads(toml[1].replace("\r\n", "\n"))
+            return min(toml.end() + 1, len(text)), _clean(str(values.get("title", "")))
+    return 0, ""
 
 
 def markdown(text: str) -> MarkedText:

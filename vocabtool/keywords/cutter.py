@@ -401,13 +401,7 @@ class Cutter:
             folded = tuple(filter(None, map(folded_character, run)))
             pairs = tuple([one + other for one, other in pairwise(folded)]) or folded
             return _Cut(pairs, folded if shape == "c" else pairs)
-        return self._cut_folded(run)
-
-    def _cut_folded(self, run: str) -> _Cut:
-        """Return the terms of a run of letters or digits that are not ASCII, without accents.
-
-        A word with an accent gets a second term, with the accent; the shares divide its weight.
-        """
+        # A word with an accent gets a second term, with the accent; the shares divide its weight.
         words, accented, shares = list[str](), list[str](), list[tuple[str, float]]()
         # Folding may insert a separator, and so give several words (one half: 1 and 2).
         for word in runs_of(case_folded(run[:MAX_TERM])):
@@ -512,9 +506,8 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     ``os.path``, separate occurrences of its parts (``path``) are not highlighted. In a text of more
     than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
-    places = sorted(_word_places(text, words, cutter))
     united: list[Span] = []
-    for place in places:
+    for place in sorted(_word_places(text, words, cutter)):
         if united and place.start < united[-1].end:  # adjacent spans are not merged
             united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
         else:

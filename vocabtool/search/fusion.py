@@ -79,9 +79,9 @@ class Candidates:
     def ranks(self) -> tuple[Places, Places]:
         """Return each candidate's rank in each leg, from 1 (0: none). Equal scores share one."""
         dense, keyword = np.zeros((2, len(self.rows)), np.int64)
-        dense[: self.dense] = shared_ranks(self.similarities[: self.dense])
+        dense[: self.dense] = first_of_ties(self.similarities[: self.dense]) + 1
         places = self.keyword[: self.listed]
-        keyword[places] = shared_ranks(self.bm25[places])
+        keyword[places] = first_of_ties(self.bm25[places]) + 1
         return dense, keyword
 
 
@@ -132,11 +132,6 @@ def fuse(candidates: Candidates, fusion: Fusion, a: float, m: float) -> FusedSco
     if best > 0:
         lexical /= best
     return FusedScores((1 - weight) * near, weight * lexical, weight)
-
-
-def shared_ranks(scores: Scores) -> Places:
-    """Return the rank of each score, from 1. ``scores``: best first. Equal scores share a rank."""
-    return first_of_ties(scores) + 1
 
 
 def first_of_ties(scores: NDArray[np.floating], tiers: NDArray[np.int8] | None = None) -> Places:

@@ -215,11 +215,8 @@ class Catalog:
             raise not_ready("the server is stopping")
 
     @asynccontextmanager
-    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
-        """Keep the indexes open until the ``with`` block ends. Then finish what runs and waits.
-
-        A framework passes its application, which is not needed.
-        """
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """Keep the indexes open until the ``with`` block ends. Then finish what runs and waits."""
         opening = asyncio.create_task(self.keep_open())
         try:
             yield
@@ -256,10 +253,7 @@ def unknown_document(name: str, id_: str) -> ServeError:
 
 
 def known_words(index: Index, name: str) -> Words:
-    """Return what splits texts into words, and knows the index's vocabulary.
-
-    Raises :class:`NoVocabulary` if the index has no vocabulary.
-    """
+    """Return the words of the index's model. Raises :class:`NoVocabulary` if it has none."""
     known = index.snapshot().known_words
     if known is None:
         raise NoVocabulary(

@@ -341,10 +341,7 @@ def all_of(sized: Sequence[Sized]) -> Size:
 def sliced(sized: Sized, start: int, most: int | None, step: int = 1) -> Size:
     """Return the size from ``start`` on, of at most ``most`` elements, in lists of ``step``."""
     rows, exact, _ = sized()
-    if rows is None:
-        return Size()
-    count = max(rows - start, 0) if most is None else min(max(rows - start, 0), most)
-    return Size(-(-count // step), exact)
+    return Size() if rows is None else Size(len(range(rows)[start:][:most:step]), exact)
 
 
 def times(sized: Sized, number: int) -> Size:
