@@ -25,9 +25,9 @@ import axe_playwright_python
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.builders.served import serving
+from tests.builders.small_indexes import FUSIONS
 from tests.builders.small_indexes import made as made_small
 from vocabtool import Document, Index
-from vocabtool.choices import FUSIONS
 
 pytestmark = pytest.mark.skipif(which("chromium") is None, reason="chromium is not installed")
 

@@ -6,19 +6,19 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from vocabtool import Document, Hits, Index, LoadReport, VocabtoolError
-from vocabtool.choices import FUSIONS
+from vocabtool import Document, Hits, Index, LoadReport, Settings, VocabtoolError
 from vocabtool.index.database import DatabaseWriter
 from vocabtool.index.folder import Manifest, read_commit
 from vocabtool.index.generation import FolderSnapshot
 
 Vectors = NDArray[np.float32]
+FUSIONS: Final = get_args(get_type_hints(Settings)["fusion"])
 DIM: Final = 4
 WORDS: Final = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove")
 QUERIES: Final = ("amber birch", "only00003", "cedar delta", "grove", "SKU-10005")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.builders.judged_collection import documents, printed_json, write_judgements
+from tests.builders.small_indexes import FUSIONS
 from tests.html_page import check_inert
 from vocabtool import Index, errors
-from vocabtool.choices import FUSIONS
 
 MEASURES = ("ndcg@10", "recall@100", "mrr@10")
 Output = pytest.CaptureFixture[bytes]

@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from tests import counted_letters
 from tests.builders.small_indexes import (
+    FUSIONS,
     QUERIES,
     Scored,
     add,
@@ -32,7 +33,6 @@ from tests.builders.small_indexes import (
     vectors,
 )
 from vocabtool import Document, Index
-from vocabtool.choices import FUSIONS
 from vocabtool.errors import (
     InvalidCondition,
     InvalidFile,

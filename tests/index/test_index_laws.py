@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders.small_indexes import (
+    FUSIONS,
     Scored,
     Vectors,
     add,
@@ -22,7 +23,6 @@ from tests.builders.small_indexes import (
     temporary_folder,
 )
 from vocabtool import Document, Index
-from vocabtool.choices import FUSIONS
 
 DIM = 2
 WORDS = ("amber", "birch", "cedar", "delta", "abc-12", "7")
