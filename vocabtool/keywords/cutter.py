@@ -342,9 +342,9 @@ class Cutter:
                 cut_tokens.append((whole, token, cut, surfaces, joined))
         return cut_tokens
 
-    def places(self, text: str) -> Iterator[tuple[str, Span]]:
-        """Yield every term of the field "words" with its position in the text."""
-        read = canonical(text)
+    def places(self, text: str) -> list[tuple[str, Span]]:
+        """Return every term of the field "words" with its position in the text."""
+        read, term_places = canonical(text), list[tuple[str, Span]]()
         for start, end in chain.from_iterable(runs for _, runs in tokens(read.text)):
             run = read.text[start:end]
             cut = self._cuts[run]
@@ -360,8 +360,8 @@ class Cutter:
                     places += [(term, first, first + 1) for term, first in singles]
             else:
                 places += [(term, start, end) for term in cut.words]
-            for term, first, last in places:
-                yield term, read.source(Span(first, last))
+            term_places += [(term, read.source(Span(first, last))) for term, first, last in places]
+        return term_places
 
     def _chunk(self, chunk: str) -> str:
         """Return the terms of a chunk in canonical form as one string, in the format of the cache.
@@ -506,19 +506,8 @@ def highlights(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Sp
     ``os.path``, separate occurrences of its parts (``path``) are not highlighted. In a text of more
     than 4,096 characters, only words in its best windows are highlighted: see :func:`_windows`.
     """
-    united: list[Span] = []
-    for place in sorted(_word_places(text, words, cutter)):
-        if united and place.start < united[-1].end:  # adjacent spans are not merged
-            united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
-        else:
-            united.append(place)
-    return united
-
-
-def _word_places(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[Span]:
-    """Return the spans of all forms of ``words``, in any order; they may overlap."""
     # A text repeats its chunks.
-    cut_places, cut_spans = cache(lambda chunk: [*cutter.places(chunk)]), cache(cutter.spans)
+    cut_places, cut_spans = cache(cutter.places), cache(cutter.spans)
     terms = _search_terms(words)
     surfaces = {surface for word in words for surface in word.surfaces[:1]}
     joined = {text for word in words for (field, text), *_ in word.spellings if field == "surfaces"}
@@ -544,7 +533,14 @@ def _word_places(text: str, words: Sequence[QueryWord], cutter: Cutter) -> list[
                 wholes.add(word.surfaces[0])
                 places.append(Span(first + word.start, first + word.end))
     terms = _search_terms([word for word in words if wholes.isdisjoint(word.surfaces[:1])])
-    return places + [place for term, place in term_places if term in terms]
+    places += [place for term, place in term_places if term in terms]
+    united: list[Span] = []
+    for place in sorted(places):
+        if united and place.start < united[-1].end:  # adjacent spans are not merged
+            united[-1] = Span(united[-1].start, max(place.end, united[-1].end))
+        else:
+            united.append(place)
+    return united
 
 
 def _windows(text: str, words: Sequence[QueryWord]) -> list[Span]:

@@ -593,7 +593,8 @@ def _suggest_spellings(snapshot: Snapshot, query: Query) -> tuple[Suggestion, ..
         return not query.frequencies.get(term)
 
     near_terms: dict[str, list[Term]] = {}  # by the word that is absent
-    candidates = [word for word in query.words if word.counts and is_absent(word.exact)]
+    counted = [word for word in query.words if word.counts]
+    candidates = [word for word in counted if not query.frequencies.get(word.exact)]
     absent = {word.word.surface: word for word in candidates if _has_no_form(word, is_absent)}
     for surface, word in islice(absent.items(), MAX_SUGGESTIONS):
         if word.word.surfaces:

@@ -209,7 +209,7 @@ def addition(index: Index, rows: Sequence[Row]) -> Change:
 def write_routes(catalog: Catalog) -> APIRouter:
     """Return the endpoints. All requests are refused if the catalog is not writable."""
 
-    async def check_writable(request: Request) -> None:
+    async def check(request: Request) -> None:
         if not catalog.writable:
             raise ServeError("the server was started without --writable", HTTPStatus.FORBIDDEN)
         try:
@@ -221,7 +221,7 @@ def write_routes(catalog: Catalog) -> APIRouter:
         prefix="/v1/indexes/{name}/documents",
         tags=["write"],
         responses=REFUSED,
-        dependencies=[Depends(check_writable)],
+        dependencies=[Depends(check)],
     )
 
     async def commit(name: str, change: Change) -> Response:

@@ -520,14 +520,13 @@ def _shares(sized: Sequence[Sized], weights: tuple[float, ...] | None) -> list[t
 
 def _stage(name: str, *arguments: object, **options: object) -> str:
     """Return an operator as one line of text. Numbers and names are shown, other objects not."""
-
-    def show(value: object) -> str:
+    texts = []
+    for option, value in [*(("", value) for value in arguments), *options.items()]:
+        text = getattr(value, "__qualname__", type(value).__qualname__)
         if value is None or isinstance(value, str | Path | int):
-            return f"{value!r:.60}"
-        return str(getattr(value, "__qualname__", type(value).__qualname__))
-
-    named = (f"{option}={show(value)}" for option, value in options.items())
-    return f"{name}({', '.join([*map(show, arguments), *named])})"
+            text = f"{value!r:.60}"
+        texts.append(f"{option}={text}" if option else text)
+    return f"{name}({', '.join(texts)})"
 
 
 def _check(what: str, number: int, least: int) -> None:
